@@ -1,0 +1,1 @@
+"""Everything that touches files, sockets, clocks and terminals; installed as ``ldp_stream.connectors``."""

@@ -1,0 +1,305 @@
+"""The campaign: the frozen public contract of one collection, read alike by devices, servers and people.
+
+It fixes what is asked (features with public bounds, target, quantile level), how it is protected (epsilon, channel) and how
+it is estimated (steps, averaging window, projection, rounds, inference). Its digest, the SHA-256 of its canonical JSON,
+travels in every report, so that a report can never be read under another contract. Two files that say the same thing in
+another order or spelling (1 and 1.0) have the same digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ModelWrapValidatorHandler, TypeAdapter, ValidationError, model_validator
+
+from .campaign_parts import (
+    Channel,
+    CQXChannel,
+    Epsilon,
+    Features,
+    Name,
+    NoChannel,
+    PowerSteps,
+    Real,
+    Rounds,
+    Section,
+    SelfNormalized,
+    Target,
+    Tau,
+    Whole,
+)
+from .channels.cqx import CQX
+from .channels.no_privacy import NoPrivacy
+from .errors import InvalidCampaign, InvalidInput
+from .plan import RoundSchedule, StepRule
+from .privacy import PrivacyBudget
+from .scale import WorkingScale
+
+__all__ = ["Campaign"]
+
+_PREFIX = 16  # hex digits of the digest's first 8 bytes, which a report carries
+
+
+class Campaign(Section):
+    """One collection's public contract: frozen, and refused whole when any field is wrong.
+
+    Parameters
+    ----------
+    kind
+        "quantile".
+    name
+        1 to 80 of the characters A-Z a-z 0-9 _ -.
+    tau
+        Quantile level in (0, 1).
+    epsilon
+        Privacy of one report, finite and > 0; absent with ``channel = {kind = "none"}`` only.
+    target
+        ``{lower, upper}``: public range, in the user's units.
+    features
+        Name to ``{lower, upper, centre}``, in the user's units; the centre is the midpoint unless given.
+    channel
+        ``{kind = "cqx", q, s}`` (default q = 2, s = 1) or ``{kind = "none"}``.
+    inference
+        ``{kind = "sn"}``.
+    steps, radius, burn_in, rounds, partitions
+        Tuning, with defaults that need none: the step rule, the projection on the box |b_j| <= radius in the working
+        scale, the fraction left out of the average, the rounds of parameters, the partitions of the report stream.
+
+    Raises
+    ------
+    InvalidCampaign
+        One message that names every bad field, its value and what is allowed.
+
+    Examples
+    --------
+    >>> campaign = Campaign.model_validate({
+    ...     "kind": "quantile", "name": "trips", "tau": 0.5, "epsilon": 2, "target": {"lower": 0, "upper": 4.8},
+    ...     "features": {"log_miles": {"lower": -2.4, "upper": 3.5}, "rush": {"lower": 0, "upper": 1, "centre": 0}},
+    ... })
+    >>> campaign.channel, campaign.scale.names
+    (CQXChannel(kind='cqx', q=2, s=1), ('intercept', 'log_miles', 'rush'))
+    >>> Campaign(**{**campaign.model_dump(), "tau": 2.0, "epsilon": 0})
+    Traceback (most recent call last):
+    ...
+    ldp_stream.errors.InvalidCampaign: tau = 2.0: Input should be less than 1; epsilon = 0: Input should be greater than 0
+    """
+
+    kind: Literal["quantile"]
+    name: Name
+    tau: Tau
+    epsilon: Epsilon | None = None
+    target: Target
+    features: Features
+    channel: Channel = CQXChannel()
+    inference: SelfNormalized = SelfNormalized()
+    steps: PowerSteps = PowerSteps()
+    radius: Annotated[Real, Field(gt=0)] = 3.0
+    burn_in: Annotated[Real, Field(ge=0, lt=1)] = 0.1
+    rounds: Rounds = Rounds()
+    partitions: Annotated[Whole, Field(ge=1, le=1 << 16)] = 1
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _checked(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        problems: list[str] = []
+        campaign: Self | None = None
+        try:
+            campaign = handler(data)
+        except ValidationError as error:
+            problems += _field_problems(error)
+        if isinstance(data, Mapping):
+            problems += _joint_problems(data)
+        if campaign is None or problems:
+            raise InvalidCampaign("; ".join(problems))
+        return campaign
+
+    # ------------------------------------------------------------------ reading and writing
+
+    @classmethod
+    def load(cls, path: str | Path) -> Campaign:
+        """Read a campaign from a ``.toml`` or ``.json`` file.
+
+        Raises
+        ------
+        InvalidCampaign
+            If the file cannot be read or parsed, or the campaign is refused; the message starts with the path.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            data = _parse_json(text) if Path(path).suffix.lower() == ".json" else tomllib.loads(text)
+        except OSError as error:
+            raise InvalidCampaign(f"{path}: cannot be read: {error.strerror or error}") from None
+        except (ValueError, RecursionError) as error:  # both parsers' errors and undecodable bytes are ValueErrors
+            raise InvalidCampaign(f"{path}: {error}") from None
+        try:
+            return cls.model_validate(data)
+        except InvalidCampaign as error:
+            raise InvalidCampaign(f"{path}: {error}") from None
+
+    @cached_property
+    def canonical(self) -> str:
+        """The canonical JSON: every field, defaults included, keys sorted, no white space, floats as Python prints them."""
+        return json.dumps(self.model_dump(exclude_none=True), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of :attr:`canonical`, 64 hex digits."""
+        return hashlib.sha256(self.canonical.encode()).hexdigest()
+
+    @property
+    def digest_prefix(self) -> str:
+        """The first 8 bytes of the digest, 16 hex digits: what a report carries."""
+        return self.digest[:_PREFIX]
+
+    # ------------------------------------------------------------------ what it means
+
+    @property
+    def private(self) -> bool:
+        """Whether reports are protected; False for the reference channel "none" only."""
+        return self.epsilon is not None
+
+    @property
+    def budget(self) -> PrivacyBudget:
+        """What one report costs its user.
+
+        Raises
+        ------
+        InvalidInput
+            If the channel is "none": no finite budget covers it.
+        """
+        if self.epsilon is None:
+            raise InvalidInput('channel = "none": no finite privacy budget covers it')
+        return PrivacyBudget(self.epsilon)
+
+    @cached_property
+    def scale(self) -> WorkingScale:
+        """The map between the user's units and the working scale; features in alphabetical order."""
+        axes = tuple(feature.axis(name) for name, feature in self.features.items())
+        return WorkingScale(axes, self.target.lower, self.target.upper)
+
+    @cached_property
+    def mechanism(self) -> CQX | NoPrivacy:
+        """The channel itself, built from :attr:`channel`, epsilon, tau and the features' intervals."""
+        if self.epsilon is None or isinstance(self.channel, NoChannel):
+            return NoPrivacy(self.tau, self.scale.intervals)
+        return CQX(self.epsilon, self.tau, self.scale.intervals, self.channel.q, self.channel.s)
+
+    @cached_property
+    def step_rule(self) -> StepRule:
+        """The step sizes of one chain."""
+        return StepRule(self.steps.gain, self.steps.exponent, self.steps.delay, self.mechanism.second_moment)
+
+    @property
+    def chains(self) -> int:
+        """Chains in each partition: one with self-normalized inference."""
+        return 1
+
+    @cached_property
+    def round_schedule(self) -> RoundSchedule:
+        """Where rounds of parameters begin, in accepted reports of one partition."""
+        return RoundSchedule(self.step_rule, self.chains, self.rounds.stability, self.rounds.curvature)
+
+    def route(self, token: int) -> tuple[int, int]:
+        """Return the (partition, chain) where the report with this token belongs, by public arithmetic alone."""
+        return token % self.partitions, token // self.partitions % self.chains
+
+    # ------------------------------------------------------------------ a value, compared and copied as one
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Campaign) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_canonical, (self.canonical,)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a campaign with some fields replaced, validated as a whole like any other."""
+        del deep
+        return type(self).model_validate({**self.model_dump(exclude_none=True), **(update or {})})
+
+
+def _from_canonical(text: str) -> Campaign:
+    return Campaign.model_validate(json.loads(text))
+
+
+def _parse_json(text: str) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise ValueError(f"key {key!r} appears twice")
+            found[key] = value
+        return found
+
+    return json.loads(text, object_pairs_hook=unique)
+
+
+# ---------------------------------------------------------------------- what is wrong, in one line
+
+
+def _field_problems(error: ValidationError) -> list[str]:
+    """Return one line for each field that pydantic refused: its path, its value and what is allowed."""
+    problems = []
+    for item in error.errors(include_url=False):
+        path = ".".join(str(part) for part in item["loc"] if part not in ("cqx", "none")) or "campaign"
+        what = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "missing":
+            problems.append(f"{path}: missing")
+        elif item["type"] == "extra_forbidden":
+            problems.append(f"{path}: unknown key")
+        else:
+            problems.append(f"{path} = {item['input']!r}: {what}" if _is_scalar(item["input"]) else f"{path}: {what}")
+    return problems
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, str | int | float | bool) or value is None
+
+
+def _joint_problems(data: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong between fields, as far as the fields concerned are sound by themselves."""
+    problems = []
+    channel = data.get("channel", CQXChannel())
+    kind = channel.get("kind") if isinstance(channel, Mapping) else getattr(channel, "kind", None)
+    given = data.get("epsilon") is not None
+    if kind == "none" and given:
+        problems.append(f'epsilon = {data["epsilon"]!r}: must be absent with channel "none", which is not private')
+    if kind != "cqx":
+        return problems
+    if not given:
+        problems.append('epsilon: missing (only channel "none", which is not private, has none)')
+    features = _sound(Features, data.get("features"))
+    if features is None:
+        return problems
+    whole, block = _sound(Channel, channel), _sound(Whole, channel.get("s", 1) if isinstance(channel, Mapping) else 1)
+    if whole is None and block is not None and block > len(features) + 1:
+        problems.append(f"channel.s = {block}: must be a whole number from 1 to {len(features) + 1}")
+    if whole is not None:
+        epsilon, tau = _sound(Epsilon, data.get("epsilon")), _sound(Tau, data.get("tau"))
+        intervals = tuple(feature.axis(name).interval for name, feature in features.items())
+        try:
+            CQX(1.0 if epsilon is None else epsilon, 0.5 if tau is None else tau, intervals, whole.q, whole.s)
+        except InvalidInput as error:
+            problems.append(f"channel: {error}")
+    return problems
+
+
+def _sound(annotation: Any, value: Any) -> Any:
+    try:
+        return TypeAdapter(annotation).validate_python(value)
+    except ValidationError:
+        return None

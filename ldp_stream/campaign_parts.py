@@ -1,0 +1,146 @@
+"""The sections of a campaign: frozen pydantic models of what a file says, each with defaults that need no tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+from .scale import INTERCEPT, Axis
+
+__all__ = [
+    "CQXChannel",
+    "Channel",
+    "Epsilon",
+    "Feature",
+    "Features",
+    "Name",
+    "NoChannel",
+    "PowerSteps",
+    "Real",
+    "Rounds",
+    "SelfNormalized",
+    "Target",
+    "Tau",
+    "Whole",
+]
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool | str | bytes):
+        raise ValueError("must be a number")
+    return value
+
+
+def _unsigned_zero(value: float) -> float:
+    return value + 0.0
+
+
+Real = Annotated[float, BeforeValidator(_number), AfterValidator(_unsigned_zero), Field(allow_inf_nan=False)]
+Whole = Annotated[int, BeforeValidator(_number)]  # 2 and 2.0 are the same number, 2.5 is refused
+Epsilon = Annotated[Real, Field(gt=0)]
+Tau = Annotated[Real, Field(gt=0, lt=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
+
+
+class Section(BaseModel):
+    """Base of every section: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Range(Section):
+    lower: Real
+    upper: Real
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError(f"lower = {self.lower!r} must be below upper = {self.upper!r}")
+        if not 1e-300 < self.upper - self.lower < 1e300:
+            raise ValueError(f"[{self.lower!r}, {self.upper!r}] must be between 1e-300 and 1e300 wide")
+        return self
+
+
+class Feature(_Range):
+    """Public bounds of a feature, in the user's units, and its public centre (the midpoint unless given).
+
+    A missing value is replaced by the centre. A centre at a bound (0 of a 0/1 feature) makes the channel's grid
+    one-sided, which is worth much at quantile levels far from .5.
+    """
+
+    centre: Real | None = None
+
+    @model_validator(mode="after")
+    def _centred(self) -> Self:
+        if self.centre is not None and not self.lower <= self.centre <= self.upper:
+            raise ValueError(f"centre = {self.centre!r} must be in [lower, upper] = [{self.lower!r}, {self.upper!r}]")
+        return self
+
+    def axis(self, name: str) -> Axis:
+        """Return the feature as an axis of the working scale."""
+        centre = self.lower + (self.upper - self.lower) / 2 if self.centre is None else self.centre
+        return Axis(name, self.lower, self.upper, centre)
+
+    def resolved(self, name: str) -> dict[str, float]:
+        """Return the bounds and the centre in force, so that an explicit midpoint and none say the same."""
+        return {"lower": self.lower, "upper": self.upper, "centre": self.axis(name).centre}
+
+
+class Target(_Range):
+    """Public range of the target, in the user's units."""
+
+
+def _frozen_features(features: Mapping[str, Feature]) -> Mapping[str, Feature]:
+    for name in features:
+        if not name or name == INTERCEPT:
+            raise ValueError(f'{name!r} cannot be a feature\'s name: must not be empty or "{INTERCEPT}"')
+    return MappingProxyType(dict(sorted(features.items())))
+
+
+Features = Annotated[
+    Mapping[str, Feature],
+    AfterValidator(_frozen_features),
+    PlainSerializer(lambda features: {name: feature.resolved(name) for name, feature in features.items()}),
+]
+
+
+class CQXChannel(Section):
+    """The CQX(q, s) channel: grids of q points, blocks of s coordinates."""
+
+    kind: Literal["cqx"] = "cqx"
+    q: Annotated[Whole, Field(ge=2)] = 2
+    s: Annotated[Whole, Field(ge=1)] = 1
+
+
+class NoChannel(Section):
+    """No privacy: the reference of a study, refused by a real device."""
+
+    kind: Literal["none"] = "none"
+
+
+Channel = Annotated[CQXChannel | NoChannel, Field(discriminator="kind")]
+
+
+class SelfNormalized(Section):
+    """Self-normalized (random scaling) confidence intervals from one chain of averages."""
+
+    kind: Literal["sn"] = "sn"
+
+
+class PowerSteps(Section):
+    """Steps eta_i = gain (i + delay v)^-exponent / sqrt(v), v the channel's public second moment."""
+
+    kind: Literal["power"] = "power"
+    gain: Annotated[Real, Field(gt=0)] = 3.0
+    exponent: Annotated[Real, Field(gt=0.5, lt=1)] = 0.75
+    delay: Annotated[Real, Field(ge=0)] = 1000.0
+
+
+class Rounds(Section):
+    """How long devices see the same parameters: N reports with N eta curvature <= stability; 0 means one report."""
+
+    stability: Annotated[Real, Field(ge=0, lt=2)] = 0.3
+    curvature: Annotated[Real, Field(gt=0)] = 10.0

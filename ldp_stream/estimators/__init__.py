@@ -1,0 +1,1 @@
+"""River estimators: the only part of the core that imports river."""

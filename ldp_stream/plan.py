@@ -1,0 +1,149 @@
+"""The public plan of a campaign: step sizes, checkpoints of the averaging window, rounds of parameters.
+
+Everything here is a function of counts of accepted reports and of public constants, never of a report's content, so the
+device, the server and a replay of the log agree on it.
+
+Steps (rule A):       eta_i = gain (i + delay v)^-exponent / sqrt(v),   v the channel's mean decoded second moment.
+Checkpoints:          1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, ..: ratio 5/4, where running sums are closed.
+Rounds:               a round freezes the parameters that devices see for N reports, which act as one step N eta; N is
+                      the largest whole number with N eta curvature <= stability.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+
+__all__ = ["BLOCK", "CHECKPOINTS", "RoundSchedule", "StepRule", "block_stop", "is_checkpoint", "window_start"]
+
+BLOCK = 1024  # the most events whose sums are closed together
+_SQRT_EXPONENT = 0.75  # x^-.75 from two square roots is the same on every machine; a general power need not be
+
+
+@dataclass(frozen=True)
+class StepRule:
+    """eta_i = gain (i + delay v)^-exponent / sqrt(v), i = 1, 2, ...
+
+    Examples
+    --------
+    >>> rule = StepRule(gain=3.0, exponent=0.75, delay=1000.0, second_moment=4.683)
+    >>> round(rule.at(1), 7)
+    0.0024485
+    """
+
+    gain: float
+    exponent: float
+    delay: float
+    second_moment: float
+
+    @property
+    def scale(self) -> float:
+        """gain/sqrt(v)."""
+        return self.gain / math.sqrt(self.second_moment)
+
+    @property
+    def offset(self) -> float:
+        """delay v."""
+        return self.delay * self.second_moment
+
+    @property
+    def from_roots(self) -> bool:
+        """Whether the power is made of square roots (exponent .75)."""
+        return self.exponent == _SQRT_EXPONENT
+
+    def at(self, i: int) -> float:
+        """Return eta_i."""
+        place = i + self.offset
+        if self.from_roots:
+            root = math.sqrt(place)
+            return self.scale / (root * math.sqrt(root))
+        return self.scale * float(place**-self.exponent)
+
+
+def _checkpoints() -> tuple[int, ...]:
+    found = [0]
+    while found[-1] < 1 << 63:
+        found.append(max(found[-1] + 1, found[-1] * 5 // 4))
+    return tuple(found)
+
+
+CHECKPOINTS = _checkpoints()
+
+
+def block_stop(start: int) -> int:
+    """Return where the block that starts after ``start`` events ends: the next checkpoint, or BLOCK events on.
+
+    Examples
+    --------
+    >>> block_stop(7), block_stop(8), block_stop(100_000)
+    (8, 10, 101024)
+    """
+    return min(start + BLOCK, CHECKPOINTS[bisect_right(CHECKPOINTS, start)])
+
+
+def is_checkpoint(n: int) -> bool:
+    """Return whether sums are closed after n events."""
+    return CHECKPOINTS[bisect_right(CHECKPOINTS, n) - 1] == n
+
+
+def window_start(n: int, burn_in: float) -> int:
+    """Return how many events the averaging window of n events leaves out: the last checkpoint <= burn_in n, or 0.
+
+    Examples
+    --------
+    >>> window_start(5, 0.1), window_start(119, 0.1), window_start(120, 0.1)
+    (0, 10, 12)
+    """
+    return CHECKPOINTS[bisect_right(CHECKPOINTS, math.floor(burn_in * n)) - 1]
+
+
+@dataclass(frozen=True)
+class RoundSchedule:
+    """Where the rounds of one partition begin, counted in its accepted reports.
+
+    Parameters
+    ----------
+    steps
+        The step rule of the partition's chains.
+    chains
+        Chains that share the partition's reports; each takes one report in ``chains``.
+    stability
+        Largest N eta curvature of a round; 0 makes every accepted report a round of its own.
+    curvature
+        A public upper guess of the curvature of the expected check loss in the working scale.
+    """
+
+    steps: StepRule
+    chains: int
+    stability: float
+    curvature: float
+
+    def length(self, start: int) -> int:
+        """Return N, how many accepted reports the round lasts that begins after ``start`` of them.
+
+        Examples
+        --------
+        >>> schedule = RoundSchedule(StepRule(3.0, 0.75, 1000.0, 4.683), chains=1, stability=0.3, curvature=10.0)
+        >>> schedule.length(0), schedule.length(100_000), schedule.length(1_000_000)
+        (12, 125, 686)
+        """
+        if self.stability == 0:
+            return 1
+        eta = self.steps.at(start // self.chains + 1)
+        return self.chains * max(1, math.floor(self.stability / (eta * self.curvature)))
+
+    def advance(self, number: int, start: int, n: int) -> tuple[int, int]:
+        """Return (number, start) of the round in force after n accepted reports, from an earlier round's.
+
+        Examples
+        --------
+        >>> schedule = RoundSchedule(StepRule(3.0, 0.75, 1000.0, 4.683), chains=1, stability=0.3, curvature=10.0)
+        >>> schedule.advance(0, 0, 11), schedule.advance(0, 0, 12), schedule.advance(1, 12, 1000)
+        ((0, 0), (1, 12), (79, 1000))
+        """
+        if self.stability == 0:
+            return number + n - start, n
+        while (following := start + self.length(start)) <= n:
+            number, start = number + 1, following
+        return number, start

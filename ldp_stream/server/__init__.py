@@ -1,0 +1,1 @@
+"""What the server runs: folds of reports into state, and estimates from it."""

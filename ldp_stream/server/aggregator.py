@@ -1,0 +1,239 @@
+"""The server of a campaign: folds reports into state, answers with parameters, estimates and snapshots.
+
+The state is a deterministic fold of the accepted reports: single events, batches of any size, and a replay of the log give
+the same state bit for bit. The aggregator does no I/O, trusts no report (each is checked against the campaign before anything
+changes) and does not look at tokens: counting each user once is the task of what feeds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from .._validate import integer_in
+from ..campaign import Campaign
+from ..channels.base import CategoryPayload, VectorPayload
+from ..channels.cqx import CQX
+from ..errors import CampaignMismatch, InvalidReport, InvalidSnapshot, OverlappingState
+from ..inference.self_normalized import ChainAverage, PooledAverage, pool
+from ..report_batch import ReportBatch
+from ..reports import CategoryReport, Parameters, Report, VectorReport
+from .decoding import BatchDecoder
+from .estimate import Estimate
+from .partition import Partition
+from .snapshot import pack, unpack
+
+__all__ = ["Aggregator"]
+
+
+class Aggregator:
+    """Private quantile regression from a stream of reports.
+
+    Parameters
+    ----------
+    campaign
+        The public contract.
+    partition
+        The partition of the report stream that this aggregator serves, below ``campaign.partitions``.
+
+    Raises
+    ------
+    InvalidInput
+        If the partition does not exist.
+
+    Examples
+    --------
+    >>> from ldp_stream.client.reporter import Reporter
+    >>> campaign = Campaign.model_validate({
+    ...     "kind": "quantile", "name": "trips", "tau": 0.5, "epsilon": 2.0, "target": {"lower": 0, "upper": 60},
+    ...     "features": {"miles": {"lower": 0, "upper": 30}},
+    ... })
+    >>> server, devices = Aggregator(campaign), Reporter.simulated(campaign, seed=7)
+    >>> for i in range(500):
+    ...     server.ingest(devices.report({"miles": i % 30}, y=5 + 2 * (i % 30), parameters=server.parameters()))
+    >>> server.n_reports, server.estimate(level=0.9)["miles"].bounded
+    (500, True)
+    >>> Aggregator.restore(campaign, server.snapshot()).snapshot() == server.snapshot()
+    True
+    """
+
+    def __init__(self, campaign: Campaign, *, partition: int = 0) -> None:
+        self.campaign = campaign
+        self._digest = campaign.digest_prefix
+        self._mechanism = campaign.mechanism
+        own = integer_in(0, campaign.partitions - 1, partition=partition)
+        self._own = Partition(campaign, own)
+        self._others: dict[int, Partition] = {}
+
+    @property
+    def partition(self) -> int:
+        """The partition that this aggregator serves."""
+        return self._own.number
+
+    @property
+    def n_reports(self) -> int:
+        """Reports folded so far, over all partitions that it holds."""
+        return self._own.n + sum(part.n for part in self._others.values())
+
+    # ------------------------------------------------------------------ folding reports
+
+    def ingest(self, report: Report) -> None:
+        """Fold one report.
+
+        Raises
+        ------
+        InvalidReport
+            If the report is not of this campaign, or its chain, block, category or width does not exist; nothing changes.
+        """
+        mechanism, own = self._mechanism, self._own
+        if report.digest != self._digest:
+            raise InvalidReport(f"report: digest = {report.digest!r}: must be {self._digest!r}")
+        if report.chain >= len(own.chains):
+            raise InvalidReport(f"report: chain = {report.chain}: must be below {len(own.chains)}")
+        if isinstance(mechanism, CQX):
+            if not isinstance(report, CategoryReport):
+                raise InvalidReport("report: must be a category, as the campaign's channel makes")
+            block, category = report.block, report.category
+            if block >= mechanism.n_blocks or category >= mechanism.categories(block):
+                raise InvalidReport(
+                    f"report: block = {block}, category = {category}: outside the channel's alphabet"
+                )
+        elif not isinstance(report, VectorReport) or len(report.values) != mechanism.p:
+            raise InvalidReport(
+                f"report: must be a vector of {mechanism.p} values, as the campaign's channel makes"
+            )
+        self.fold(report.payload, report.chain)
+
+    def fold(self, payload: CategoryPayload | VectorPayload, chain: int = 0) -> None:
+        """Fold a payload that this campaign's channel made at the coefficients of a chain; nothing is checked."""
+        self._own.append(chain, *self._mechanism.decode(payload))
+
+    def ingest_many(self, reports: ReportBatch | Iterable[Report]) -> None:
+        """Fold many reports in order: all of them, or none if one is refused.
+
+        Parameters
+        ----------
+        reports
+            Columns (fast), or any iterable of reports, which is read to its end before anything is folded.
+
+        Raises
+        ------
+        InvalidReport
+            As in :meth:`ingest`; the message names the place of the first bad report.
+        """
+        if not isinstance(reports, ReportBatch):
+            rows = list(reports)
+            if not rows:
+                return
+            reports = ReportBatch.from_reports(rows)
+        if reports.digest != self._digest:
+            raise InvalidReport(f"reports: digest = {reports.digest!r}: must be {self._digest!r}")
+        self._own.check_chains(reports.chain)
+        self._own.extend(reports.chain, self._decoder.decode(reports))
+
+    @cached_property
+    def _decoder(self) -> BatchDecoder:
+        return BatchDecoder(self._mechanism)
+
+    def merge(self, other: Aggregator) -> None:
+        """Take over the partitions of another aggregator of the campaign; both must hold disjoint sets of reports.
+
+        Raises
+        ------
+        CampaignMismatch
+            If the other one is of another campaign.
+        OverlappingState
+            If both hold reports of the same partition; nothing changes.
+        """
+        if other.campaign.digest != self.campaign.digest:
+            raise CampaignMismatch(f"merge: digest = {other.campaign.digest!r}: must be {self.campaign.digest!r}")
+        held = {part.number for part in self._partitions()}
+        both = sorted(part.number for part in other._partitions() if part.number in held)
+        if both:
+            raise OverlappingState(f"merge: both hold reports of the partitions {both}: must be disjoint")
+        for part in other._partitions():
+            copy = self._own if part.number == self._own.number else Partition(self.campaign, part.number)
+            copy.restore(*part.state())
+            if copy is not self._own:
+                self._others[part.number] = copy
+
+    def _partitions(self) -> list[Partition]:
+        """Return the partitions that hold reports, by number."""
+        parts = [self._own, *self._others.values()]
+        return sorted((part for part in parts if part.n), key=lambda part: part.number)
+
+    # ------------------------------------------------------------------ answers
+
+    def parameters(self) -> Parameters:
+        """Return the coefficients at which devices of this aggregator's partition make their reports now."""
+        return self._own.parameters()
+
+    def beta(self, chain: int = 0) -> tuple[float, ...]:
+        """Return the coefficients of one chain of :meth:`parameters`, p floats, working scale."""
+        return self._own.betas()[chain]
+
+    def fitted(self, x: Mapping[str, object]) -> float:
+        """Return the fitted tau-quantile at the features x, in the user's units; the value of ``estimate().quantile(x)``."""
+        scale = self.campaign.scale
+        alone = len(self._own.chains) == 1 and not self._others
+        mean = self._own.chains[0].mean() if alone else self._average().mean
+        return scale.fitted(scale.row(x), mean.tolist())
+
+    def estimate(self, level: float = 0.95) -> Estimate:
+        """Return the coefficients with confidence intervals of the given level, in the user's units.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is outside (0, 1).
+        """
+        return Estimate(self.campaign, self.n_reports, self._average(), level)
+
+    def _average(self) -> PooledAverage:
+        windows = [chain.window() for part in self._partitions() for chain in part.chains]
+        found = [ChainAverage(w.length, w.mean, w.random_scaling) for w in windows if w is not None]
+        if not found:
+            return PooledAverage(np.zeros(self._mechanism.p), None, ())
+        return pool(found)
+
+    # ------------------------------------------------------------------ state
+
+    def snapshot(self) -> bytes:
+        """Return the whole state as bytes, from which :meth:`restore` goes on bit for bit."""
+        facts: list[dict[str, object]] = []
+        arrays = {}
+        for part in [self._own, *sorted(self._others.values(), key=lambda part: part.number)]:
+            part_facts, part_arrays = part.state()
+            facts.append({"partition": part.number, **part_facts})
+            arrays |= {f"{part.number}.{name}": array for name, array in part_arrays.items()}
+        return pack({"digest": self.campaign.digest, "partitions": facts}, arrays)
+
+    @classmethod
+    def restore(cls, campaign: Campaign, data: bytes) -> Self:
+        """Return the aggregator whose :meth:`snapshot` the bytes are.
+
+        Raises
+        ------
+        InvalidSnapshot
+            If the bytes are not a sound snapshot of this package's format.
+        CampaignMismatch
+            If it is of another campaign.
+        """
+        facts, arrays = unpack(data)
+        if facts.get("digest") != campaign.digest:
+            raise CampaignMismatch(f"snapshot: digest = {facts.get('digest')!r}: must be {campaign.digest!r}")
+        try:
+            numbers = [part["partition"] for part in facts["partitions"]]
+            aggregator = cls(campaign, partition=numbers[0])
+            aggregator._others = {number: Partition(campaign, number) for number in numbers[1:]}
+            for part in facts["partitions"]:
+                number = part["partition"]
+                prefix = f"{number}."
+                own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+                (aggregator._others.get(number) or aggregator._own).restore(part, own)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise InvalidSnapshot(f"snapshot: does not hold this campaign's state: {error}") from None
+        return aggregator

@@ -1,0 +1,217 @@
+"""One chain: projected stochastic approximation with Polyak-Ruppert averaging over a window that needs no horizon.
+
+    b_i = Proj(b_{i-1} - eta_i g~_i),     m_n = mean of b_i over the window,     Proj on the box |b_j| <= radius.
+
+The window leaves out the first tenth (``burn_in``) without knowing how long the stream will be: sums are closed at public
+checkpoints of ratio 5/4 (:mod:`ldp_stream.plan`), and the window starts at the last checkpoint not after a tenth of n. What
+lies before it can never be used again and is dropped, so the state stays bounded.
+
+Given the reports, g~_i does not depend on b, so a block of events is one cumulative sum wherever the projection does not
+bind; from where it binds, the block goes on event by event. Blocks end at public counts (:func:`~ldp_stream.plan.block_stop`)
+and their sums are computed when they are full, always from the same numbers in the same order, so the state is the same bit
+for bit however the stream was cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..plan import BLOCK, StepRule, block_stop, is_checkpoint, window_start
+from .segment import Segment, combine, combine_all, from_walk, joint_offset
+
+__all__ = ["Chain"]
+
+Array = NDArray[np.float64]
+
+class Chain:
+    """State of one chain of p coefficients in the working scale, started at 0.
+
+    Parameters
+    ----------
+    p
+        Number of coefficients.
+    steps
+        The step rule.
+    radius
+        Half-width of the box that the iterates are projected on.
+    burn_in
+        Fraction of the events that the average leaves out, in [0, 1).
+    """
+
+    def __init__(self, p: int, steps: StepRule, radius: float, burn_in: float) -> None:
+        self.p = p
+        self.steps = steps
+        self.radius = radius
+        self.burn_in = burn_in
+        self._segments: list[tuple[int, Segment]] = []  # (events before it, sums), each ends at a checkpoint
+        self._open: Segment | None = None  # full blocks since then
+        self._gradients = np.zeros((BLOCK, p))  # decoded gradients of the current block, an event a row
+        self._walk = np.ones((BLOCK, p + 2))  # working room for D_t, t, 1
+        self._walk[:, p] = np.arange(1, BLOCK + 1)
+        self._begin_block(0, np.zeros(p))
+
+    def _begin_block(self, start: int, anchor: Array) -> None:
+        self._start = start
+        self._length = block_stop(start) - start
+        self._anchor = anchor  # the iterate before the block's first event
+        self._anchor_list: list[float] = anchor.tolist()
+        self._count = 0  # events of the block so far
+        self._iterate = list(self._anchor_list)  # after them
+        self._sums = [0.0] * self.p  # of b_i - anchor over them
+        self._negative_steps = self._step_sizes(start, start + self._length)
+        self._negative_step_list: list[float] = self._negative_steps.tolist()
+        self._closed: tuple[int, Segment | None] | None = None  # (window start, sums of its full blocks), when known
+
+    def _step_sizes(self, start: int, stop: int) -> Array:
+        """Return -eta_i, i = start + 1..stop: always of a whole block, so always the same bits."""
+        place = np.arange(start + 1, stop + 1, dtype=np.float64) + self.steps.offset
+        if self.steps.from_roots:
+            root = np.sqrt(place)
+            return np.asarray(-self.steps.scale / (root * np.sqrt(root)))
+        return np.asarray(-self.steps.scale * place**-self.steps.exponent)
+
+    # ------------------------------------------------------------------ folding events
+
+    @property
+    def n(self) -> int:
+        """Events folded so far."""
+        return self._start + self._count
+
+    def append(self, coordinates: Sequence[int], values: Sequence[float]) -> None:
+        """Fold one decoded gradient, given by its nonzero coordinates."""
+        count, b = self._count, self._iterate
+        row, radius, negative_step = self._gradients[count], self.radius, self._negative_step_list[count]
+        for j, value in zip(coordinates, values, strict=True):
+            row[j] = value
+            moved = b[j] + value * negative_step
+            b[j] = radius if moved > radius else -radius if moved < -radius else moved
+        self._sums = [total + (after - before) for total, after, before in zip(self._sums, b, self._anchor_list, strict=True)]
+        self._count = count + 1
+        if self._count == self._length:
+            self._close_block()
+
+    def extend(self, gradients: Array) -> None:
+        """Fold n decoded gradients, shape (n, p), in order."""
+        done = 0
+        while done < len(gradients):
+            rows = gradients[done : done + self._length - self._count]
+            self._store(rows)
+            done += len(rows)
+
+    def _store(self, rows: Array) -> None:
+        """Put gradients into the current block, which has room for them."""
+        first = self._count
+        self._count += len(rows)
+        self._gradients[first : self._count] = rows
+        if self._count == self._length:
+            self._close_block()
+        elif len(rows):
+            iterates = self._iterates(first, np.array(self._iterate))
+            moves = iterates - self._anchor
+            moves[0] += self._sums
+            self._iterate = iterates[-1].tolist()
+            self._sums = np.add.accumulate(moves, axis=0)[-1].tolist()
+
+    def _close_block(self) -> None:
+        block, last = self._block_sums()
+        stop = self._start + self._length
+        self._open = block if self._open is None else combine(self._open, block)
+        if self.burn_in > 0 and is_checkpoint(stop):
+            self._segments.append((stop - self._open.length, self._open))
+            self._open = None
+            kept = window_start(stop, self.burn_in)
+            self._segments = [(start, segment) for start, segment in self._segments if start >= kept]
+        self._gradients[: self._count] = 0.0
+        self._begin_block(stop, last)
+
+    def _block_sums(self) -> tuple[Segment, Array]:
+        """Return the sums over the current block's events, and the last iterate."""
+        iterates = self._iterates(0, self._anchor)
+        walk = self._walk[: self._count]
+        path = walk[:, : self.p]
+        np.subtract(iterates, self._anchor, out=path)
+        np.add.accumulate(path, axis=0, out=path)
+        return from_walk(self._anchor, walk), iterates[-1].copy()
+
+    def _iterates(self, first: int, before: Array) -> Array:
+        """Return the iterates of the block's events from number ``first`` on, shape (events, p); ``before`` precedes them."""
+        moves = self._gradients[first : self._count] * self._negative_steps[first : self._count, None]
+        moves[0] += before
+        iterates = np.add.accumulate(moves, axis=0)
+        if iterates.max() > self.radius or iterates.min() < -self.radius:
+            bound = int(np.argmax((np.abs(iterates) > self.radius).any(axis=1)))
+            b = before if bound == 0 else iterates[bound - 1]
+            for event in range(bound, iterates.shape[0]):
+                move = self._gradients[first + event] * self._negative_steps[first + event]
+                b = np.minimum(np.maximum(b + move, -self.radius), self.radius)
+                iterates[event] = b
+        return iterates
+
+    # ------------------------------------------------------------------ answers
+
+    @property
+    def iterate(self) -> list[float]:
+        """The latest iterate b_n, p floats."""
+        return list(self._iterate)
+
+    def _full_blocks(self) -> Segment | None:
+        """Return the sums of the window's full blocks."""
+        start = window_start(self.n, self.burn_in)
+        if self._closed is None or self._closed[0] != start:
+            parts = [segment for before, segment in self._segments if before >= start]
+            self._closed = (start, combine_all(parts if self._open is None else [*parts, self._open]))
+        return self._closed[1]
+
+    def window(self) -> Segment | None:
+        """Return the sums over the averaging window, or None before the first event."""
+        closed = self._full_blocks()
+        if self._count == 0:
+            return closed
+        block, _ = self._block_sums()
+        return block if closed is None else combine(closed, block)
+
+    def mean(self) -> Array:
+        """Return the average m_n over the window, shape (p,); the start, 0, before the first event."""
+        closed = self._full_blocks()
+        if self._count == 0:
+            return np.zeros(self.p) if closed is None else closed.mean
+        offset = np.array(self._sums) / self._count
+        if closed is None:
+            return np.asarray(self._anchor + offset)
+        return np.asarray(closed.start + joint_offset(closed, self._count, self._anchor, offset))
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Array]:
+        """Return the state as named arrays, from which :meth:`restore` goes on bit for bit."""
+        segments = [segment for _, segment in self._segments] + ([] if self._open is None else [self._open])
+        return {
+            "counts": np.array([self._start, self._open is not None], np.float64),
+            "anchor": self._anchor.copy(),
+            "gradients": self._gradients[: self._count].copy(),
+            "lengths": np.array([segment.length for segment in segments], np.float64),
+            "starts": np.array([segment.start for segment in segments]).reshape(-1, self.p),
+            "offsets": np.array([segment.offset for segment in segments]).reshape(-1, self.p),
+            "moments": np.array([segment.moments for segment in segments]).reshape(-1, self.p + 2, self.p + 2),
+        }
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take over a state of :meth:`state`, of a chain with the same parameters."""
+        start, opened = (int(value) for value in state["counts"])
+        lengths = [int(length) for length in state["lengths"]]
+        segments = [
+            Segment(length, *(np.array(part) for part in parts))
+            for length, *parts in zip(lengths, state["starts"], state["offsets"], state["moments"], strict=True)
+        ]
+        self._open = segments.pop() if opened else None
+        before = start - sum(lengths)
+        self._segments = []
+        for segment in segments:
+            self._segments.append((before, segment))
+            before += segment.length
+        self._begin_block(start, np.array(state["anchor"]))
+        self._gradients[:] = 0.0
+        self._store(np.array(state["gradients"]))

@@ -1,0 +1,110 @@
+"""What a campaign has learnt so far, in the user's units: coefficients with confidence intervals, and contrasts of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .._validate import probability
+from ..campaign import Campaign
+from ..inference.regions import Interval
+from ..inference.self_normalized import FEWEST, PooledAverage
+
+__all__ = ["Estimate"]
+
+
+class Estimate(Mapping[str, Interval]):
+    """Frozen estimates of one moment: a mapping from "intercept" and the features' names to intervals.
+
+    Attributes
+    ----------
+    campaign
+        The campaign.
+    n_reports
+        Reports that the estimate is made of.
+    level
+        Coverage of the intervals, unless another is asked for.
+    reason
+        Why no finite intervals can be given yet, or None.
+    """
+
+    def __init__(self, campaign: Campaign, n_reports: int, average: PooledAverage, level: float) -> None:
+        self.campaign = campaign
+        self.n_reports = n_reports
+        self.level = probability(level=level)
+        self._average = average
+        self.reason = None
+        if average.W is None:
+            self.reason = f"no chain has averaged {FEWEST} reports yet, so no interval can be vouched for"
+        self._names = campaign.scale.names
+
+    def __getitem__(self, name: str) -> Interval:
+        """Return the interval of one coefficient, in the user's units."""
+        if name not in self._names:
+            raise KeyError(f"{name!r}: must be one of {', '.join(self._names)}")
+        return self.contrast({name: 1.0})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def contrast(self, weights: Mapping[str, float], level: float | None = None) -> Interval:
+        """Return the interval of a linear combination of the coefficients, in the user's units.
+
+        Parameters
+        ----------
+        weights
+            Weight of each coefficient by name, "intercept" included.
+        level
+            Coverage, the estimate's own unless given.
+
+        Raises
+        ------
+        InvalidInput
+            If a name is unknown, a weight not finite, or the level outside (0, 1).
+        """
+        constant, a = self.campaign.scale.contrast(weights)
+        level = self.level if level is None else probability(level=level)
+        value = constant + sum(float(x) * float(m) for x, m in zip(a, self._average.mean, strict=True))
+        half = self._average.half_width(a, level)
+        return Interval(value, value - half, value + half, level)
+
+    def quantile(self, x: Mapping[str, object], level: float | None = None) -> Interval:
+        """Return the interval of the fitted tau-quantile at the features x, in the user's units.
+
+        It covers the quantile, not a future observation. Features are read as a device reads them: missing ones take their
+        centre, others are clipped.
+        """
+        scale = self.campaign.scale
+        level = self.level if level is None else probability(level=level)
+        row = scale.row(x)
+        value = scale.fitted(row, self._average.mean.tolist())
+        half = self._average.half_width([scale.half * entry for entry in row], level)
+        return Interval(value, value - half, value + half, level)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the estimate for JSON; an infinite end is None.
+
+        Keys: campaign, digest, n_reports, level, private, reason, coefficients: {name: {value, lower, upper}}.
+        """
+        return {
+            "campaign": self.campaign.name,
+            "digest": self.campaign.digest,
+            "n_reports": self.n_reports,
+            "level": self.level,
+            "private": self.campaign.private,
+            "reason": self.reason,
+            "coefficients": {name: interval.as_dict() for name, interval in self.items()},
+        }
+
+    def __repr__(self) -> str:
+        rows = [f"Estimate(campaign={self.campaign.name!r}, n_reports={self.n_reports}, level={self.level}"]
+        if not self.campaign.private:
+            rows[0] += ", NOT PRIVATE"
+        for name, interval in self.items():
+            ends = f"[{interval.lower:.6g}, {interval.upper:.6g}]" if math.isfinite(interval.width) else "no interval yet"
+            rows.append(f"  {name} = {interval.value:.6g} {ends}")
+        return "\n".join(rows) + ")"
