@@ -1,155 +1,78 @@
 """A checkpoint in one file: state, position and campaign, saved in one transaction.
 
-The file is a SQLite database with two slots. A save writes the older slot and commits, so that after a crash at any
-moment the file holds the new checkpoint or the one before, whole. Each slot carries a SHA-256 over
+The file has two slots (see :mod:`ldp_stream.connectors.checkpoint_format`). A save fills the older slot and
+commits, so that after a crash at any moment the file holds the new checkpoint or the one before, whole. If
+one slot is damaged, the other is used and the checkpoint says so (``recovered``).
 
-    generation, campaign, state, position    (each preceded by its length),
-
-and the sound slot with the highest generation counts. If one slot is damaged, the other is used and the
-checkpoint says so (``recovered``).
-
-A rollback journal is used rather than a write-ahead log: between saves everything is in the one file, so that a
+A rollback journal is used rather than a write-ahead log: between saves everything is in the one file, so a
 copy of it is a copy of the checkpoint. ``synchronous = EXTRA`` makes a save survive a loss of power.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import CampaignMismatch, InvalidInput, InvalidSnapshot
 from .base import Checkpoint, CheckpointStore
+from .checkpoint_format import (
+    SLOTS,
+    Slot,
+    check_kind,
+    connect,
+    create,
+    is_whole,
+    newest,
+    newest_generation,
+    transaction,
+    write,
+)
 
 __all__ = ["FileCheckpoint"]
 
-_APPLICATION_ID = 0x6C647073  # "ldps", in the file's header
-_VERSION = 1
-_SLOTS = ("slot_0", "slot_1")
-_TABLE = "CREATE TABLE {} (generation INTEGER, campaign TEXT, state BLOB, position TEXT, sha256 BLOB)"
-_WAIT_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """A sound slot: which one, and what it holds."""
-
-    index: int
-    generation: int
-    checkpoint: Checkpoint
-
-
-def _digest(generation: int, campaign: bytes, state: bytes, position: bytes) -> bytes:
-    content = hashlib.sha256()
-    for part in (str(generation).encode(), campaign, state, position):
-        content.update(len(part).to_bytes(8, "big") + part)
-    return content.digest()
-
-
-def _read_slot(connection: sqlite3.Connection, index: int) -> _Slot | None:
-    """Return what a slot holds, or None if it is empty; raise ValueError or sqlite3.Error if it is damaged."""
-    rows = connection.execute(
-        "SELECT generation, CAST(campaign AS BLOB), state, CAST(position AS BLOB), sha256 "
-        f"FROM {_SLOTS[index]}"
-    ).fetchall()
-    if not rows:
-        return None
-    ((generation, campaign, state, position, sha256),) = rows
-    if not isinstance(generation, int) or not all(isinstance(part, bytes) for part in (campaign, state, position)):
-        raise ValueError("a field is missing")
-    if _digest(generation, campaign, state, position) != sha256:
-        raise ValueError("the SHA-256 does not fit")
-    return _Slot(index, generation, Checkpoint(campaign.decode(), state, json.loads(position)))
-
-
-def _newest(connection: sqlite3.Connection) -> tuple[_Slot, bool]:
-    """Return the sound slot with the highest generation, and whether the other one is damaged."""
-    sound: list[_Slot] = []
-    faults: list[str] = []
-    for index in range(len(_SLOTS)):
-        try:
-            slot = _read_slot(connection, index)
-        except (ValueError, sqlite3.Error) as error:
-            if _is_busy(error):
-                raise
-            faults.append(str(error))
-        else:
-            sound += [slot] if slot is not None else []
-    if not sound:
-        raise ValueError("; ".join(faults) or "both slots are empty")
-    return max(sound, key=lambda slot: slot.generation), bool(faults)
-
-
-def _is_busy(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _write(connection: sqlite3.Connection, index: int, generation: int, checkpoint: Checkpoint) -> None:
-    """Put a checkpoint into a slot, within the transaction that is open."""
-    position = json.dumps(dict(checkpoint.position), sort_keys=True)
-    sha256 = _digest(generation, checkpoint.campaign.encode(), checkpoint.state, position.encode())
-    connection.execute(f"DELETE FROM {_SLOTS[index]}")
-    connection.execute(
-        f"INSERT INTO {_SLOTS[index]} VALUES (?, ?, ?, ?, ?)",
-        (generation, checkpoint.campaign, checkpoint.state, position, sha256),
-    )
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Hold the file's write lock; commit at the end, or roll back if an exception passes."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield connection
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=_WAIT_SECONDS, isolation_level=None
-    )
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 class FileCheckpoint(CheckpointStore):
     """A checkpoint file, which also keeps the save before the newest.
 
-    The file is made by the first :meth:`save`. It holds the state of a campaign, no raw data.
+    The first :meth:`save` makes the file. A damaged file is replaced as a whole by the first save after it
+    was loaded. It holds a state and no raw data.
 
-    Not guaranteed: that a file on a network file system without locks survives two writers.
+    Not guaranteed: anything on a network file system without locks.
 
     Parameters
     ----------
     path
         The file.
 
+    Raises
+    ------
+    InvalidInput
+        If it is a folder, or in a folder that is not there.
+
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> from ldp_stream.connectors.base import Checkpoint
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with FileCheckpoint(pathlib.Path(folder.name) / "state.ckpt") as store:
-    ...     store.load() is None
-    ...     store.save(Checkpoint("{}", b"state", {"line": 10, "byte": 240}))
-    ...     store.load().position
-    True
-    {'byte': 240, 'line': 10}
-    >>> folder.cleanup()
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with FileCheckpoint(pathlib.Path(folder) / "state.ckpt") as store:
+    ...         before = store.load()
+    ...         store.save(Checkpoint("{}", b"state", {"line": 10, "byte": 240}))
+    ...         after = store.load()
+    >>> before, after
+    (None, Checkpoint(campaign='{}', state=b'state', position={'byte': 240, 'line': 10}, recovered=False))
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
+        if self._path.is_dir() or not self._path.absolute().parent.is_dir():
+            raise InvalidInput(f"path = {str(path)!r}: must be a file in a folder that exists")
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-        self._last: tuple[int, int, str] | None = None
+        self._identity = (0, 0)
+        self._last: Slot | None = None
+        self._damaged = False
 
     def load(self) -> Checkpoint | None:
         """Return the newest sound checkpoint, or None if there is no file.
@@ -157,13 +80,102 @@ class FileCheckpoint(CheckpointStore):
         Raises
         ------
         InvalidSnapshot
-            If the file is not a checkpoint, is damaged beyond its two slots, or of a newer version.
+            If the file is no checkpoint, is damaged beyond its two slots, or is of another format.
         InvalidInput
-            If another process holds the file locked.
+            If it cannot be opened, or another process keeps it locked.
         """
-        if self._connection is None and not self._path.exists():
+        self.close()
+        if not self._path.exists():
             return None
-        slot, damaged = self._newest(self._open())
-        self._last = (slot.index, slot.generation, slot.checkpoint.campaign)
-        found = slot.checkpoint
-        return Checkpoint(found.campaign, found.state, found.position, recovered=damaged)
+        try:
+            slot, recovered = self._open()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, ValueError | sqlite3.Error) and not isinstance(error, InvalidSnapshot):
+                raise self._explained(error) from None
+            raise
+        self._remember(slot)
+        return replace(slot.checkpoint, recovered=recovered)
+
+    def _open(self) -> tuple[Slot, bool]:
+        """Connect and read both slots."""
+        if self._path.stat().st_size == 0:
+            raise ValueError("it is empty")
+        self._identity = self._identify()
+        self._connection = connect(self._path)
+        check_kind(self._connection, self._path)
+        slot, recovered = newest(self._connection)
+        self._damaged = recovered or not is_whole(self._connection)
+        return slot, recovered
+
+    def _explained(self, error: ValueError | sqlite3.Error) -> InvalidInput | InvalidSnapshot:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+        if code in _LOCKED:
+            return InvalidInput(f"{self._path}: is locked by another process")
+        if code == sqlite3.SQLITE_CANTOPEN:
+            return InvalidInput(f"{self._path}: cannot be opened")
+        return InvalidSnapshot(
+            f"{self._path}: is not a sound checkpoint ({error}); put a sound copy in its place, "
+            "or move it away to start again from the beginning"
+        )
+
+    def _identify(self) -> tuple[int, int]:
+        status = self._path.stat()
+        return status.st_dev, status.st_ino
+
+    def _remember(self, slot: Slot) -> None:
+        """Keep what the next save needs to know; the state is not part of it."""
+        self._last = replace(slot, checkpoint=replace(slot.checkpoint, state=b""))
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Store a checkpoint; when this returns it survives a crash and a loss of power.
+
+        Raises
+        ------
+        CampaignMismatch
+            If the file holds another campaign's checkpoint.
+        InvalidSnapshot
+            If there is a file that is not a sound checkpoint, or another process has saved to it or moved it
+            since this one last did.
+        OSError
+            If it could not be written (a full disk, say); what was saved before is unchanged.
+        """
+        if self._last is None:
+            self.load()
+        last = self._last
+        if last is not None and last.checkpoint.campaign != checkpoint.campaign:
+            raise CampaignMismatch(f"{self._path}: holds another campaign's checkpoint; choose another file")
+        index, generation = (0, 1) if last is None else ((last.index + 1) % len(SLOTS), last.generation + 1)
+        following = Slot(index, generation, checkpoint)
+        try:
+            if last is None or self._damaged or self._connection is None:
+                self._rebuild(following)
+            else:
+                self._add(self._connection, last, following)
+        except sqlite3.Error as error:
+            raise OSError(f"{self._path}: not saved: {error}; what was saved before is kept") from None
+        self._remember(following)
+
+    def _add(self, connection: sqlite3.Connection, last: Slot, following: Slot) -> None:
+        """Fill the older slot of the file."""
+        if not self._path.exists() or self._identify() != self._identity:
+            raise InvalidSnapshot(f"{self._path}: was moved or replaced while it was in use")
+        with transaction(connection):
+            if newest_generation(connection) != last.generation:
+                raise InvalidSnapshot(f"{self._path}: another process has saved to it; choose another file")
+            write(connection, following)
+
+    def _rebuild(self, following: Slot) -> None:
+        """Make the file anew, beside the old one, and put it in its place."""
+        self.close()
+        create(self._path, following)
+        self._identity = self._identify()
+        self._connection = connect(self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._last = None
+        self._damaged = False

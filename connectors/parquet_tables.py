@@ -1,6 +1,7 @@
 """Chosen columns of a Parquet file as records; needs pyarrow (``pip install 'ldp-stream[parquet]'``).
 
-The position is ``{"line": rows taken, "byte": 0}``; resuming passes over whole row groups without reading them.
+The position is ``{"line": rows taken, "byte": 0}``; resuming passes over row groups without
+reading them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """NYC TLC yellow-taxi trip records in files: CSV (also gzip) and, with pyarrow installed, Parquet.
 
 Several files are one source, in the order given. A trip that cannot be used, by the rule of
-:mod:`ldp_stream.datasets.tlc`, is a reject with its reason, file and line. As with every raw data source, this
-happens before the study and is not protected by the privacy guarantee.
+:mod:`ldp_stream.datasets.tlc`, is a reject with its reason, file and line. As with every raw data source,
+this happens before the study and is not protected by the privacy guarantee.
 
-The position is ``{"file": index from 0, "line": ..., "byte": ...}``; in a Parquet file ``line`` counts rows and
-``byte`` is 0.
+The position is ``{"file": index from 0, "line": ..., "byte": ...}``; in a Parquet file ``line`` counts rows
+and ``byte`` is 0.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class TlcSource(ReaderSource[Row]):
     Parameters
     ----------
     paths
-        One file or several: CSV, gzip or Parquet, told by their first bytes; or ``-`` alone for standard input.
+        One file or several: CSV, gzip or Parquet, told by their first bytes; or ``-`` alone for standard
+        input.
     strict
         Raise UnusableRow at the first trip that cannot be used.
 

@@ -110,7 +110,9 @@ def _from_json(data: bytes) -> ReportBatch:
         widths = {len(row) for row in columns.values}
         if len(widths) > 1:
             raise InvalidReport(f"values: rows of widths {sorted(widths)[:2]}: must all be equal")
-        values = np.array(columns.values, np.float64).reshape(len(columns.values), -1 if columns.values else 0)
+        values = np.array(columns.values, np.float64).reshape(
+            len(columns.values), -1 if columns.values else 0
+        )
     if (columns.kind == "vector") != (values is not None):
         raise InvalidReport(f"columns of kind {columns.kind!r}: do not fit the kind")
     return ReportBatch(

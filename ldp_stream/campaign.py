@@ -135,7 +135,10 @@ class Campaign(Section):
             data = _parse_json(text) if Path(path).suffix.lower() == ".json" else tomllib.loads(text)
         except OSError as error:
             raise InvalidCampaign(f"{path}: cannot be read: {error.strerror or error}") from None
-        except (ValueError, RecursionError) as error:  # both parsers' errors and undecodable bytes are ValueErrors
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # both parsers' errors and undecodable bytes are ValueErrors
             raise InvalidCampaign(f"{path}: {error}") from None
         try:
             return cls.model_validate(data)
@@ -145,7 +148,9 @@ class Campaign(Section):
     @cached_property
     def canonical(self) -> str:
         """The canonical JSON: every field, defaults included, keys sorted, no white space, floats as Python prints them."""
-        return json.dumps(self.model_dump(exclude_none=True), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(
+            self.model_dump(exclude_none=True), sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -262,7 +267,9 @@ def _field_problems(error: ValidationError) -> list[str]:
         elif item["type"] == "extra_forbidden":
             problems.append(f"{path}: unknown key")
         else:
-            problems.append(f"{path} = {item['input']!r}: {what}" if _is_scalar(item["input"]) else f"{path}: {what}")
+            problems.append(
+                f"{path} = {item['input']!r}: {what}" if _is_scalar(item["input"]) else f"{path}: {what}"
+            )
     return problems
 
 
@@ -277,7 +284,9 @@ def _joint_problems(data: Mapping[str, Any]) -> list[str]:
     kind = channel.get("kind") if isinstance(channel, Mapping) else getattr(channel, "kind", None)
     given = data.get("epsilon") is not None
     if kind == "none" and given:
-        problems.append(f'epsilon = {data["epsilon"]!r}: must be absent with channel "none", which is not private')
+        problems.append(
+            f'epsilon = {data["epsilon"]!r}: must be absent with channel "none", which is not private'
+        )
     if kind != "cqx":
         return problems
     if not given:
@@ -285,7 +294,10 @@ def _joint_problems(data: Mapping[str, Any]) -> list[str]:
     features = _sound(Features, data.get("features"))
     if features is None:
         return problems
-    whole, block = _sound(Channel, channel), _sound(Whole, channel.get("s", 1) if isinstance(channel, Mapping) else 1)
+    whole, block = (
+        _sound(Channel, channel),
+        _sound(Whole, channel.get("s", 1) if isinstance(channel, Mapping) else 1),
+    )
     if whole is None and block is not None and block > len(features) + 1:
         problems.append(f"channel.s = {block}: must be a whole number from 1 to {len(features) + 1}")
     if whole is not None:

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 
 from .scale import INTERCEPT, Axis
 
@@ -76,7 +84,9 @@ class Feature(_Range):
     @model_validator(mode="after")
     def _centred(self) -> Self:
         if self.centre is not None and not self.lower <= self.centre <= self.upper:
-            raise ValueError(f"centre = {self.centre!r} must be in [lower, upper] = [{self.lower!r}, {self.upper!r}]")
+            raise ValueError(
+                f"centre = {self.centre!r} must be in [lower, upper] = [{self.lower!r}, {self.upper!r}]"
+            )
         return self
 
     def axis(self, name: str) -> Axis:

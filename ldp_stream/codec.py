@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from .errors import InvalidReport
-from .reports import CategoryReport, Report, VectorReport
+from .reports import MOST_VALUES, CategoryReport, Report, VectorReport
 
 __all__ = ["CATEGORY", "VECTOR", "decode_report", "encode_report", "first_problem", "report_to_json"]
 
@@ -49,7 +49,9 @@ def encode_report(report: Report) -> bytes:
     (37, True)
     """
     kind = CATEGORY if isinstance(report, CategoryReport) else VECTOR
-    head = _HEAD.pack(kind, bytes.fromhex(report.digest), report.round, report.chain, bytes.fromhex(report.token))
+    head = _HEAD.pack(
+        kind, bytes.fromhex(report.digest), report.round, report.chain, bytes.fromhex(report.token)
+    )
     if isinstance(report, CategoryReport):
         return head + _CATEGORY.pack(report.block, report.category)
     return head + _WIDTH.pack(len(report.values)) + struct.pack(f"<{len(report.values)}d", *report.values)
@@ -76,7 +78,9 @@ def decode_report(data: bytes) -> Report:
 def first_problem(error: ValidationError) -> str:
     """Return the first problem of a parsed message in one line, without echoing what it held."""
     item = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    path = ".".join(str(part) for part in item["loc"] if part not in ("category", "vector") or len(item["loc"]) == 1)
+    path = ".".join(
+        str(part) for part in item["loc"] if part not in ("category", "vector") or len(item["loc"]) == 1
+    )
     return f"{path}: {item['msg']}" if path else item["msg"]
 
 
@@ -85,18 +89,26 @@ def _from_binary(data: bytes) -> Report:
         raise InvalidReport(f"binary report of {len(data)} bytes: at least {_HEAD.size} are needed")
     kind, digest, round_, chain, token = _HEAD.unpack_from(data)
     body = data[_HEAD.size :]
-    common = {"digest": digest.hex(), "round": round_, "chain": chain, "token": token.hex()}
+    named = digest.hex(), token.hex()
     if kind == CATEGORY:
         if len(body) != _CATEGORY.size:
-            raise InvalidReport(f"category report of {len(data)} bytes: must have {_HEAD.size + _CATEGORY.size}")
+            raise InvalidReport(
+                f"category report of {len(data)} bytes: must have {_HEAD.size + _CATEGORY.size}"
+            )
         block, category = _CATEGORY.unpack(body)
-        return CategoryReport.model_construct(**common, block=block, category=category)
+        return CategoryReport(
+            digest=named[0], round=round_, chain=chain, block=block, category=category, token=named[1]
+        )
     if len(body) < _WIDTH.size:
-        raise InvalidReport(f"vector report of {len(data)} bytes: at least {_HEAD.size + _WIDTH.size} are needed")
+        raise InvalidReport(
+            f"vector report of {len(data)} bytes: at least {_HEAD.size + _WIDTH.size} are needed"
+        )
     (width,) = _WIDTH.unpack_from(body)
-    if len(body) != _WIDTH.size + 8 * width or width > 1 << 12:
-        raise InvalidReport(f"vector report of {len(data)} bytes: does not hold {width} values (at most 4096)")
+    if len(body) != _WIDTH.size + 8 * width or width > MOST_VALUES:
+        raise InvalidReport(
+            f"vector report of {len(data)} bytes: does not hold {width} values (at most {MOST_VALUES})"
+        )
     values = struct.unpack_from(f"<{width}d", body, _WIDTH.size)
     if not all(map(math.isfinite, values)):
         raise InvalidReport("vector report: values must be finite numbers")
-    return VectorReport.model_construct(**common, values=values)
+    return VectorReport(digest=named[0], round=round_, chain=chain, values=values, token=named[1])

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 
 __all__ = ["BLOCK", "CHECKPOINTS", "RoundSchedule", "StepRule", "block_stop", "is_checkpoint", "window_start"]
 
-BLOCK = 1024  # the most events whose sums are closed together
-_SQRT_EXPONENT = 0.75  # x^-.75 from two square roots is the same on every machine; a general power need not be
+BLOCK = 2048  # the most events whose sums are closed together
+_SQRT_EXPONENT = (
+    0.75  # x^-.75 from two square roots is the same on every machine; a general power need not be
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def block_stop(start: int) -> int:
     Examples
     --------
     >>> block_stop(7), block_stop(8), block_stop(100_000)
-    (8, 10, 101024)
+    (8, 10, 102048)
     """
     return min(start + BLOCK, CHECKPOINTS[bisect_right(CHECKPOINTS, start)])
 

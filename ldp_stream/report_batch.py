@@ -53,10 +53,14 @@ class ReportBatch:
     values: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        payload = (self.values,) if self.block is None and self.category is None else (self.block, self.category)
+        payload = (
+            (self.values,) if self.block is None and self.category is None else (self.block, self.category)
+        )
         if any(column is None for column in payload) or (self.values is not None and self.block is not None):
             raise InvalidReport("columns: must be block and category, or values")
-        shapes = [column.shape[0] for column in (self.round, self.chain, self.token, *payload) if column is not None]
+        shapes = [
+            column.shape[0] for column in (self.round, self.chain, self.token, *payload) if column is not None
+        ]
         if any(length != shapes[0] for length in shapes):
             raise InvalidReport(f"columns of lengths {shapes}: must all be equal")
         if self.values is not None and not np.isfinite(self.values).all():
@@ -81,7 +85,9 @@ class ReportBatch:
                     digest=self.digest, round=round_, chain=chain, block=block, category=category, token=token
                 )
             else:
-                yield VectorReport(digest=self.digest, round=round_, chain=chain, values=tuple(payload), token=token)
+                yield VectorReport(
+                    digest=self.digest, round=round_, chain=chain, values=tuple(payload), token=token
+                )
 
     def _payloads(self) -> Iterable[tuple[int, int]] | list[list[float]]:
         if self.block is not None and self.category is not None:
@@ -105,7 +111,9 @@ class ReportBatch:
         width = len(first.values) if isinstance(first, VectorReport) else 0
         for place, row in enumerate(rows):
             if type(row) is not type(first) or row.digest != first.digest:
-                raise InvalidReport(f"reports[{place}]: must be a {type(first).__name__} of campaign {first.digest}")
+                raise InvalidReport(
+                    f"reports[{place}]: must be a {type(first).__name__} of campaign {first.digest}"
+                )
             if width and len(row.values) != width:  # type: ignore[union-attr]
                 raise InvalidReport(f"reports[{place}]: must have {width} values")
         return cls(

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .channels.base import CategoryPayload, VectorPayload
 
-__all__ = ["CategoryReport", "ChainParameters", "Parameters", "Report", "VectorReport"]
+__all__ = ["MOST_VALUES", "CategoryReport", "ChainParameters", "Parameters", "Report", "VectorReport"]
+
+MOST_VALUES = 1 << 12  # of one vector report
 
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 _Token = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -64,7 +66,7 @@ class VectorReport(_Message):
     digest: _Digest
     round: _UInt32
     chain: _UInt16
-    values: Annotated[tuple[_Finite, ...], Field(max_length=1 << 12)]
+    values: Annotated[tuple[_Finite, ...], Field(max_length=MOST_VALUES)]
     token: _Token
 
     @property

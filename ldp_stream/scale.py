@@ -129,7 +129,10 @@ class WorkingScale:
 
     def coefficients(self, b: Sequence[float]) -> dict[str, float]:
         """Return the intercept and slopes in the user's units, by name, of p working coefficients."""
-        slopes = {axis.name: self.half * value / axis.half_width for axis, value in zip(self.axes, b[1:], strict=True)}
+        slopes = {
+            axis.name: self.half * value / axis.half_width
+            for axis, value in zip(self.axes, b[1:], strict=True)
+        }
         shift = math.fsum(slopes[axis.name] * axis.centre for axis in self.axes)
         return {INTERCEPT: self.middle + self.half * b[0] - shift, **slopes}
 
@@ -148,10 +151,15 @@ class WorkingScale:
         """
         for name, weight in weights.items():
             if name not in self.names:
-                raise InvalidInput(f"contrast: unknown coefficient {name!r}: must be one of {', '.join(self.names)}")
+                raise InvalidInput(
+                    f"contrast: unknown coefficient {name!r}: must be one of {', '.join(self.names)}"
+                )
             if _usable(weight) is None or not math.isfinite(weight):
                 raise InvalidInput(f"contrast[{name!r}] = {weight!r}: must be a finite number")
         base = float(weights.get(INTERCEPT, 0.0))
         a = [self.half * base]
-        a += [self.half * (weights.get(axis.name, 0.0) - base * axis.centre) / axis.half_width for axis in self.axes]
+        a += [
+            self.half * (weights.get(axis.name, 0.0) - base * axis.centre) / axis.half_width
+            for axis in self.axes
+        ]
         return base * self.middle, a

@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("privacy", "noise"),
     ("channels",),
     ("plan", "scale"),
-    ("campaign", "campaign_parts", "reports", "report_batch", "codec"),
+    ("campaign", "campaign_parts", "reports", "report_batch", "codec", "batch_codec"),
     ("inference", "deconvolution"),
     ("client", "server"),
     ("design",),
@@ -40,7 +40,18 @@ FACE_MAY_USE_EAGERLY = frozenset(
 )  # what ldp_stream/__init__.py may import before a name is asked for
 
 HEAVY = ("numpy", "scipy", "river", "pandas", "kafka", "pyspark", "matplotlib", "pyarrow", "typer", "rich")
-DEVICE_PATH = ("errors", "_validate", "privacy", "channels", "plan", "campaign", "reports", "client")
+DEVICE_PATH = (
+    "errors",
+    "_validate",
+    "privacy",
+    "channels",
+    "plan",
+    "scale",
+    "campaign",
+    "reports",
+    "codec",
+    "client",
+)
 
 
 @dataclass(frozen=True)

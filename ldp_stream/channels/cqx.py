@@ -88,13 +88,17 @@ class CQX:
         probability(tau=self.tau)
         for index, (lower, upper) in enumerate(self.intervals):
             if not (-1 <= lower <= 0 <= upper <= 1 and lower < upper):
-                raise InvalidInput(f"intervals[{index}] = {(lower, upper)!r}: must be inside [-1, 1] and contain 0")
+                raise InvalidInput(
+                    f"intervals[{index}] = {(lower, upper)!r}: must be inside [-1, 1] and contain 0"
+                )
         integer_in(2, _MOST_CATEGORIES, q=self.q)
         integer_in(1, self.p, s=self.s)
         if (largest := max(self._alphabet(True), self._alphabet(False))) > _MOST_CATEGORIES:
             raise InvalidInput(f"q = {self.q}, s = {self.s}: {largest} categories, at most 2^16 are allowed")
         if self.n_blocks > _MOST_BLOCKS:
-            raise InvalidInput(f"s = {self.s}: {self.n_blocks} blocks of {self.p} coordinates, at most 2^32 are allowed")
+            raise InvalidInput(
+                f"s = {self.s}: {self.n_blocks} blocks of {self.p} coordinates, at most 2^32 are allowed"
+            )
         _ = self._responses  # refuses an epsilon that is too small
 
     # ------------------------------------------------------------------ the public design
@@ -188,7 +192,9 @@ class CQX:
         for _ in slopes:
             category, digit = divmod(category, self.q)
             digits.append(digit)
-        values += [self._slope_values[j - 1][face][digit] for j, digit in zip(slopes, reversed(digits), strict=True)]
+        values += [
+            self._slope_values[j - 1][face][digit] for j, digit in zip(slopes, reversed(digits), strict=True)
+        ]
         return Decoded(coordinates, tuple(values))
 
     def _affine(self, with_intercept: bool, value: Fraction, total: Fraction) -> float:
@@ -214,7 +220,10 @@ class CQX:
             hull = repeats * self.q * sum(points[_HULL])
             table.append(
                 tuple(
-                    tuple(self._affine(kind != _HULL, value, hull if kind == _HULL else faces) for value in points[kind])
+                    tuple(
+                        self._affine(kind != _HULL, value, hull if kind == _HULL else faces)
+                        for value in points[kind]
+                    )
                     for kind in range(3)
                 )
             )
@@ -261,12 +270,17 @@ class CQX:
                 noise = float(response.rho) * response.categories / (self.q * len(kinds))
                 for kind in kinds:
                     if with_intercept:
-                        weights = [chance[kind] * w for w in grids[kind].mean_weights(grids[kind].lower, grids[kind].upper)]
+                        weights = [
+                            chance[kind] * w
+                            for w in grids[kind].mean_weights(grids[kind].lower, grids[kind].upper)
+                        ]
                     else:
                         by_face = [grids[_HULL].mean_weights(grids[f].lower, grids[f].upper) for f in (0, 1)]
                         weights = [chance[0] * a + chance[1] * b for a, b in zip(*by_face, strict=True)]
                     values = self._slope_values[j][kind]
-                    moment += share * sum((noise + gain * w) * v * v for w, v in zip(weights, values, strict=True))
+                    moment += share * sum(
+                        (noise + gain * w) * v * v for w, v in zip(weights, values, strict=True)
+                    )
             moments.append(inclusion * moment)
         return tuple(moments)
 

@@ -199,10 +199,13 @@ class Reporter:
         self, x: Mapping[str, object], y: object, chain: ChainParameters, round_: int, token: bytes
     ) -> Report:
         payload = self.privatize(x, y, chain.beta)
-        common = {"digest": self._digest, "round": round_, "chain": chain.chain, "token": token.hex()}
+        digest, place, name = self._digest, chain.chain, token.hex()
         if isinstance(payload, CategoryPayload):
-            return CategoryReport.model_construct(**common, block=payload.block, category=payload.category)
-        return VectorReport.model_construct(**common, values=payload.values)
+            block, category = payload
+            return CategoryReport(
+                digest=digest, round=round_, chain=place, block=block, category=category, token=name
+            )
+        return VectorReport(digest=digest, round=round_, chain=place, values=payload.values, token=name)
 
     def privatize(
         self, x: Mapping[str, object], y: object, beta: Sequence[float]

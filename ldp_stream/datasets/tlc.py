@@ -4,10 +4,10 @@ One record gives, with d the trip's distance in miles and t its time in minutes,
 
     y = log t,    x = {log_miles: log d, rush, night, airport},
 
-where rush is 1 for a pickup on Monday to Friday in the hours 8 to 19, night is 1 for the hours 0 to 6 of any day,
-and airport is 1 for the rate codes 2 (JFK) and 3 (Newark). All hours are those written in the record, and both
-ends count. Only trips of 0.1 to 30 miles and 1 to 120 minutes are used, so the bounds below hold every row. This
-choice of trips is made before the study and is not protected by the privacy guarantee.
+where rush is 1 for a pickup on Monday to Friday in the hours 8 to 19, night is 1 for the hours 0 to 6 of any
+day, and airport is 1 for the rate codes 2 (JFK) and 3 (Newark). All hours are those written in the record,
+and both ends count. Only trips of 0.1 to 30 miles and 1 to 120 minutes are used, so the bounds below hold
+every row. This choice of trips is made before the study and is not protected by the privacy guarantee.
 
 Source of the columns: the Taxi and Limousine Commission's data dictionary for yellow-taxi trip records.
 """
@@ -52,15 +52,15 @@ def trip_columns(columns: Sequence[str]) -> tuple[str, str, str, str]:
     >>> trip_columns(["rate_code_id", "pickup_datetime", "dropoff_datetime", "trip_distance"])
     ('pickup_datetime', 'dropoff_datetime', 'trip_distance', 'rate_code_id')
     """
-    found = [next((name for name in spellings if name in columns), None) for spellings in _SPELLINGS]
-    for name, spellings in zip(found, _SPELLINGS, strict=True):
+    names = []
+    for spellings in _SPELLINGS:
+        name = next((spelling for spelling in spellings if spelling in columns), None)
         if name is None:
-            raise InvalidInput(
-                f"columns = {list(columns)!r}: must contain {' or '.join(map(repr, dict.fromkeys(spellings)))} "
-                "to be taxi trip records"
-            )
-    pickup, dropoff, distance, rate = filter(None, found)
-    return pickup, dropoff, distance, rate
+            wanted = " or ".join(map(repr, dict.fromkeys(spellings)))
+            raise InvalidInput(f"columns = {list(columns)!r}: a trip record has a column {wanted}")
+        names.append(name)
+    pickup, dropoff, distance, rate_code = names
+    return pickup, dropoff, distance, rate_code
 
 
 def _time(value: object, name: str) -> datetime:
@@ -144,9 +144,10 @@ def read_record(record: Mapping[str, object]) -> tuple[dict[str, float], float]:
     Parameters
     ----------
     record
-        Column names and values, under the official names (``tpep_pickup_datetime``, ``tpep_dropoff_datetime``,
-        ``trip_distance``, ``RatecodeID``) or the older ones (``pickup_datetime``, ``dropoff_datetime``,
-        ``rate_code_id``). A value that is absent or None is missing. See :func:`read_trip` for the rule.
+        Column names and values, under the official names (``tpep_pickup_datetime``,
+        ``tpep_dropoff_datetime``, ``trip_distance``, ``RatecodeID``) or the older ones (``pickup_datetime``,
+        ``dropoff_datetime``, ``rate_code_id``). A value that is absent or None is missing. See
+        :func:`read_trip` for the rule.
 
     Returns
     -------

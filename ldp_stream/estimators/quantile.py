@@ -1,8 +1,8 @@
 """Private quantile regression as a river regressor.
 
-``learn_one`` plays both sides: it privatizes the raw record on the spot, at the latest coefficients, forgets it, and folds the
-report. ``learn_report`` folds a report that a device made elsewhere. What the model holds and answers is a function of private
-reports alone.
+``learn_one`` plays both sides: it privatizes the raw record on the spot, at the latest coefficients,
+forgets it, and folds the report. ``learn_report`` folds a report that a device made elsewhere. What the
+model holds and answers is a function of private reports alone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     Parameters
     ----------
     features
-        Name to public bounds ``(lower, upper)`` or ``(lower, upper, centre)``, in the features' own units. A missing feature
-        takes its centre (the midpoint unless given), one out of range is clipped, unknown ones are ignored.
+        Name to public bounds ``(lower, upper)`` or ``(lower, upper, centre)``, in the features' own units.
+        A missing feature takes its centre (the midpoint unless given), one out of range is clipped, unknown
+        ones are ignored.
     target
         Public range ``(lower, upper)`` of the target, in its own units.
     tau
@@ -42,7 +43,8 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     epsilon
         Privacy of one record, finite and > 0; None with ``channel="none"`` only.
     channel
-        "cqx" (q = 2, s = 1), a dict such as ``{"kind": "cqx", "q": 2, "s": 3}``, or "none", the non-private reference.
+        "cqx" (q = 2, s = 1), a dict such as ``{"kind": "cqx", "q": 2, "s": 3}``, or "none", the non-private
+        reference.
     inference
         "sn": self-normalized confidence intervals.
     steps, radius, burn_in
@@ -52,7 +54,8 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     name
         The campaign's name.
     seed
-        Seed of the randomizer, for studies that must be repeatable: it protects nobody. None draws from the operating system.
+        Seed of the randomizer, for studies that must be repeatable: it protects nobody. None draws from the
+        operating system.
 
     Raises
     ------
@@ -68,7 +71,8 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     --------
     >>> from ldp_stream.datasets.taxi import TaxiTrips
     >>> model = PrivateQuantileRegressor(
-    ...     features={"log_miles": (-2.4, 3.5), "rush": (0, 1, 0)}, target=(0.0, 4.8), tau=0.5, epsilon=4.0, seed=7)
+    ...     features={"log_miles": (-2.4, 3.5), "rush": (0, 1, 0)}, target=(0.0, 4.8), tau=0.5, epsilon=4.0,
+    ...     seed=7)
     >>> for x, y in TaxiTrips(3000, seed=1):
     ...     model.learn_one(x, y)
     >>> interval = model.predict_one({"log_miles": 1.0, "rush": 1}, with_interval=True)
@@ -79,8 +83,9 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
 
     Notes
     -----
-    A river Pipeline calls ``predict_one`` without keywords, so ``with_interval=True`` reaches the model only when it is called
-    on the model itself: ``pipeline[-1].predict_one(pipeline.transform_one(x), with_interval=True)``.
+    A river Pipeline calls ``predict_one`` without keywords, so ``with_interval=True`` reaches the model only
+    when it is called on the model itself:
+    ``pipeline[-1].predict_one(pipeline.transform_one(x), with_interval=True)``.
     """
 
     def __init__(
@@ -152,7 +157,9 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
         sections = campaign.model_dump()
         kept = ("tau", "epsilon", "channel", "inference", "steps", "radius", "burn_in", "rounds", "name")
         return cls(
-            features={name: (f["lower"], f["upper"], f["centre"]) for name, f in sections["features"].items()},
+            features={
+                name: (f["lower"], f["upper"], f["centre"]) for name, f in sections["features"].items()
+            },
             target=(campaign.target.lower, campaign.target.upper),
             seed=seed,
             **{key: sections[key] for key in kept},
@@ -209,7 +216,11 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
 
     @overload
     def predict_one(
-        self, x: dict[base.typing.FeatureName, Any], *, with_interval: Literal[False] = ..., level: float = ...
+        self,
+        x: dict[base.typing.FeatureName, Any],
+        *,
+        with_interval: Literal[False] = ...,
+        level: float = ...,
     ) -> float: ...
     @overload
     def predict_one(
@@ -218,15 +229,15 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     def predict_one(
         self, x: dict[base.typing.FeatureName, Any], *, with_interval: bool = False, level: float = 0.95
     ) -> float | conf.Interval:
-        """Return the fitted tau-quantile at x, in the target's units: before any report, the middle of the range.
+        """Return the fitted tau-quantile at x, in the target's units; before any report, the range's middle.
 
         Parameters
         ----------
         x
             Features by name.
         with_interval
-            Return the confidence interval of the fitted quantile instead (not a prediction interval of y); it is
-            infinite while no interval can be vouched for.
+            Return the confidence interval of the fitted quantile instead (not a prediction interval of y); it
+            is infinite while no interval can be vouched for.
         level
             Its coverage.
         """
@@ -268,7 +279,9 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
 
 def _bounds(name: str, bounds: tuple[float, ...]) -> dict[str, float]:
     if len(bounds) not in (2, 3):
-        raise InvalidInput(f"features[{name!r}] = {bounds!r}: must be (lower, upper) or (lower, upper, centre)")
+        raise InvalidInput(
+            f"features[{name!r}] = {bounds!r}: must be (lower, upper) or (lower, upper, centre)"
+        )
     return dict(zip(("lower", "upper", "centre"), bounds, strict=False))
 
 

@@ -1,15 +1,17 @@
 """Self-normalized (random scaling) confidence intervals, from one chain or pooled over independent chains.
 
-One chain of n averaged iterates with mean m and V = n^-2 sum_s s^2 (m_s - m)(m_s - m)' gives, for a contrast a,
+One chain of n averaged iterates with mean m and V = n^-2 sum_s s^2 (m_s - m)(m_s - m)' gives, for a contrast
+a of the coefficients,
 
     a'm +- cv sqrt(a'V a / n).
 
-Independent chains k = 1..K of n_k, N = sum n_k, shares lambda_k = n_k/N, pool to the mean sum_k lambda_k m_k and
+Independent chains k = 1..K of n_k, N = sum n_k, shares lambda_k = n_k/N, pool to the mean
+sum_k lambda_k m_k and
 
     W = sum_k lambda_k^2 V_k/n_k,     a'm +- cv(lambda) sqrt(a'W a),
 
-with the critical value of :func:`~ldp_stream.inference.critical_values.self_normalized`, which falls as chains are added. No
-Hessian is estimated. Source: Lee, Liao, Seo, Shin (2022) for one chain.
+with the critical value of :func:`~ldp_stream.inference.critical_values.self_normalized`, which falls as
+chains are added. No Hessian is estimated. Source: Lee, Liao, Seo, Shin (2022) for one chain.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ FEWEST = 100  # averaged iterates below which a chain's V says nothing
 
 @dataclass(frozen=True, eq=False)
 class ChainAverage:
-    """One chain's averaging window: ``length`` iterates, their ``mean`` (p,) and random scaling matrix ``V`` (p, p)."""
+    """One chain's averaging window: its length, mean (p,) and random scaling matrix V (p, p)."""
 
     length: int
     mean: Array
@@ -40,7 +42,10 @@ class ChainAverage:
 
 @dataclass(frozen=True, eq=False)
 class PooledAverage:
-    """The pooled mean (p,), its scaling matrix W (p, p) and the chains' shares; W is None where no set can be given yet."""
+    """The pooled mean (p,), its scaling matrix W (p, p) and the chains' shares.
+
+    W is None where no set can be given yet.
+    """
 
     mean: Array
     W: Array | None
@@ -57,7 +62,8 @@ class PooledAverage:
 def pool(chains: Sequence[ChainAverage]) -> PooledAverage:
     """Return the pooled average of independent chains, at least one.
 
-    Chains below FEWEST iterates are left out while others have more; where all are below, the mean has no set.
+    Chains below FEWEST iterates are left out while others have more; where all are below, the mean has no
+    set.
     """
     enough = [chain for chain in chains if chain.length >= FEWEST]
     used = enough or list(chains)
@@ -66,5 +72,5 @@ def pool(chains: Sequence[ChainAverage]) -> PooledAverage:
     mean = np.sum([share * chain.mean for share, chain in zip(shares, used, strict=True)], axis=0)
     if not enough:
         return PooledAverage(mean, None, shares)
-    W = np.sum([share**2 / chain.length * chain.V for share, chain in zip(shares, used, strict=True)], axis=0)
-    return PooledAverage(mean, W, shares)
+    parts = [share**2 / chain.length * chain.V for share, chain in zip(shares, used, strict=True)]
+    return PooledAverage(mean, np.sum(parts, axis=0), shares)

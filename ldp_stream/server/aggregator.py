@@ -1,8 +1,9 @@
 """The server of a campaign: folds reports into state, answers with parameters, estimates and snapshots.
 
-The state is a deterministic fold of the accepted reports: single events, batches of any size, and a replay of the log give
-the same state bit for bit. The aggregator does no I/O, trusts no report (each is checked against the campaign before anything
-changes) and does not look at tokens: counting each user once is the task of what feeds it.
+The state is a deterministic fold of the accepted reports: single events, batches of any size, and a replay of
+the log give the same state bit for bit. The aggregator does no I/O, trusts no report (each is checked against the
+campaign before anything changes) and does not look at tokens: counting each user once is the task of what feeds
+it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ import numpy as np
 from .._validate import integer_in
 from ..campaign import Campaign
 from ..channels.base import CategoryPayload, VectorPayload
-from ..channels.cqx import CQX
 from ..errors import CampaignMismatch, InvalidReport, InvalidSnapshot, OverlappingState
 from ..inference.self_normalized import ChainAverage, PooledAverage, pool
 from ..report_batch import ReportBatch
-from ..reports import CategoryReport, Parameters, Report, VectorReport
+from ..plan import BLOCK
+from ..reports import Parameters, Report
 from .decoding import BatchDecoder
 from .estimate import Estimate
 from .partition import Partition
 from .snapshot import pack, unpack
 
 __all__ = ["Aggregator"]
+
+_ONE_BY_ONE = 16  # reports up to here are folded faster without arrays
 
 
 class Aggregator:
@@ -48,12 +51,13 @@ class Aggregator:
     --------
     >>> from ldp_stream.client.reporter import Reporter
     >>> campaign = Campaign.model_validate({
-    ...     "kind": "quantile", "name": "trips", "tau": 0.5, "epsilon": 2.0, "target": {"lower": 0, "upper": 60},
-    ...     "features": {"miles": {"lower": 0, "upper": 30}},
+    ...     "kind": "quantile", "name": "trips", "tau": 0.5, "epsilon": 2.0,
+    ...     "target": {"lower": 0, "upper": 60}, "features": {"miles": {"lower": 0, "upper": 30}},
     ... })
     >>> server, devices = Aggregator(campaign), Reporter.simulated(campaign, seed=7)
     >>> for i in range(500):
-    ...     server.ingest(devices.report({"miles": i % 30}, y=5 + 2 * (i % 30), parameters=server.parameters()))
+    ...     x, y = {"miles": i % 30}, 5 + 2 * (i % 30)
+    ...     server.ingest(devices.report(x, y, parameters=server.parameters()))
     >>> server.n_reports, server.estimate(level=0.9)["miles"].bounded
     (500, True)
     >>> Aggregator.restore(campaign, server.snapshot()).snapshot() == server.snapshot()
@@ -64,51 +68,70 @@ class Aggregator:
         self.campaign = campaign
         self._digest = campaign.digest_prefix
         self._mechanism = campaign.mechanism
-        own = integer_in(0, campaign.partitions - 1, partition=partition)
-        self._own = Partition(campaign, own)
+        self._n_chains = campaign.chains
+        self._partition = Partition(campaign, integer_in(0, campaign.partitions - 1, partition=partition))
+        self._waiting: list[Report] = []  # checked, not folded yet
         self._others: dict[int, Partition] = {}
 
     @property
     def partition(self) -> int:
         """The partition that this aggregator serves."""
-        return self._own.number
+        return self._partition.number
 
     @property
     def n_reports(self) -> int:
         """Reports folded so far, over all partitions that it holds."""
-        return self._own.n + sum(part.n for part in self._others.values())
+        return self._partition.n + len(self._waiting) + sum(part.n for part in self._others.values())
 
     # ------------------------------------------------------------------ folding reports
 
     def ingest(self, report: Report) -> None:
         """Fold one report.
 
+        It is checked at once and folded with its neighbours when there are enough of them, or before anything is asked.
+
         Raises
         ------
         InvalidReport
-            If the report is not of this campaign, or its chain, block, category or width does not exist; nothing changes.
+            If the report is not of this campaign, or its chain, block, category or width does not exist;
+            nothing changes.
         """
-        mechanism, own = self._mechanism, self._own
+        if (
+            report.digest != self._digest
+            or report.chain >= self._n_chains
+            or not self._decoder.admits(report)
+        ):
+            raise InvalidReport(self._refusal(report))
+        self._waiting.append(report)
+        if len(self._waiting) >= BLOCK:
+            self._settle()
+
+    def _refusal(self, report: Report) -> str:
         if report.digest != self._digest:
-            raise InvalidReport(f"report: digest = {report.digest!r}: must be {self._digest!r}")
-        if report.chain >= len(own.chains):
-            raise InvalidReport(f"report: chain = {report.chain}: must be below {len(own.chains)}")
-        if isinstance(mechanism, CQX):
-            if not isinstance(report, CategoryReport):
-                raise InvalidReport("report: must be a category, as the campaign's channel makes")
-            block, category = report.block, report.category
-            if block >= mechanism.n_blocks or category >= mechanism.categories(block):
-                raise InvalidReport(
-                    f"report: block = {block}, category = {category}: outside the channel's alphabet"
-                )
-        elif not isinstance(report, VectorReport) or len(report.values) != mechanism.p:
-            raise InvalidReport(
-                f"report: must be a vector of {mechanism.p} values, as the campaign's channel makes"
-            )
-        self.fold(report.payload, report.chain)
+            return f"report: digest = {report.digest!r}: must be {self._digest!r}"
+        if report.chain >= self._n_chains:
+            return f"report: chain = {report.chain}: must be below {self._n_chains}"
+        return f"report: {self._decoder.refusal(report)}"
+
+    def _settle(self) -> None:
+        """Fold the reports that wait."""
+        rows, self._waiting = self._waiting, []
+        if len(rows) <= _ONE_BY_ONE:
+            for report in rows:
+                self._partition.append(report.chain, *self._mechanism.decode(report.payload))
+        else:
+            chain = np.array([report.chain for report in rows], np.uint16)
+            self._partition.extend(chain, self._decoder.decode_reports(rows))
+
+    @property
+    def _own(self) -> Partition:
+        """The partition that this aggregator serves, with every report folded."""
+        if self._waiting:
+            self._settle()
+        return self._partition
 
     def fold(self, payload: CategoryPayload | VectorPayload, chain: int = 0) -> None:
-        """Fold a payload that this campaign's channel made at the coefficients of a chain; nothing is checked."""
+        """Fold a payload that the campaign's channel made at a chain's coefficients; nothing is checked."""
         self._own.append(chain, *self._mechanism.decode(payload))
 
     def ingest_many(self, reports: ReportBatch | Iterable[Report]) -> None:
@@ -131,15 +154,16 @@ class Aggregator:
             reports = ReportBatch.from_reports(rows)
         if reports.digest != self._digest:
             raise InvalidReport(f"reports: digest = {reports.digest!r}: must be {self._digest!r}")
-        self._own.check_chains(reports.chain)
-        self._own.extend(reports.chain, self._decoder.decode(reports))
+        own = self._own
+        own.check_chains(reports.chain)
+        own.extend(reports.chain, self._decoder.decode(reports))
 
     @cached_property
     def _decoder(self) -> BatchDecoder:
         return BatchDecoder(self._mechanism)
 
     def merge(self, other: Aggregator) -> None:
-        """Take over the partitions of another aggregator of the campaign; both must hold disjoint sets of reports.
+        """Take over the partitions of another aggregator; both must hold disjoint sets of reports.
 
         Raises
         ------
@@ -149,7 +173,9 @@ class Aggregator:
             If both hold reports of the same partition; nothing changes.
         """
         if other.campaign.digest != self.campaign.digest:
-            raise CampaignMismatch(f"merge: digest = {other.campaign.digest!r}: must be {self.campaign.digest!r}")
+            raise CampaignMismatch(
+                f"merge: digest = {other.campaign.digest!r}: must be {self.campaign.digest!r}"
+            )
         held = {part.number for part in self._partitions()}
         both = sorted(part.number for part in other._partitions() if part.number in held)
         if both:
@@ -176,7 +202,7 @@ class Aggregator:
         return self._own.betas()[chain]
 
     def fitted(self, x: Mapping[str, object]) -> float:
-        """Return the fitted tau-quantile at the features x, in the user's units; the value of ``estimate().quantile(x)``."""
+        """Return the fitted tau-quantile at x, in the user's units: the value of ``estimate().quantile(x)``."""
         scale = self.campaign.scale
         alone = len(self._own.chains) == 1 and not self._others
         mean = self._own.chains[0].mean() if alone else self._average().mean
@@ -232,7 +258,11 @@ class Aggregator:
             for part in facts["partitions"]:
                 number = part["partition"]
                 prefix = f"{number}."
-                own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+                own = {
+                    name.removeprefix(prefix): array
+                    for name, array in arrays.items()
+                    if name.startswith(prefix)
+                }
                 (aggregator._others.get(number) or aggregator._own).restore(part, own)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InvalidSnapshot(f"snapshot: does not hold this campaign's state: {error}") from None

@@ -26,6 +26,16 @@ __all__ = ["Chain"]
 
 Array = NDArray[np.float64]
 
+
+def _accumulate(rows: Array) -> None:
+    """Replace each row by the sum of the rows up to it, in place, one addition after the other.
+
+    Two columns at a time count as one complex number: the same additions in half the steps. The width must be even.
+    """
+    pairs = rows.view(np.complex128)
+    np.add.accumulate(pairs, axis=0, out=pairs)
+
+
 class Chain:
     """State of one chain of p coefficients in the working scale, started at 0.
 
@@ -43,15 +53,18 @@ class Chain:
 
     def __init__(self, p: int, steps: StepRule, radius: float, burn_in: float) -> None:
         self.p = p
+        self._range = range(p)
         self.steps = steps
         self.radius = radius
         self.burn_in = burn_in
         self._segments: list[tuple[int, Segment]] = []  # (events before it, sums), each ends at a checkpoint
         self._open: Segment | None = None  # full blocks since then
-        self._gradients = np.zeros((BLOCK, p))  # decoded gradients of the current block, an event a row
-        self._walk = np.ones((BLOCK, p + 2))  # working room for D_t, t, 1
-        self._walk[:, p] = np.arange(1, BLOCK + 1)
-        self._begin_block(0, np.zeros(p))
+        self._width = width = p + p % 2  # an even number of columns, see _accumulate
+        self._gradients = np.zeros((BLOCK, width))  # decoded gradients of the current block, an event a row
+        self._path = np.empty((BLOCK, width))  # working room for the iterates
+        self._walk = np.ones((BLOCK, width + 2))  # working room for D_t, t, 1
+        self._walk[:, width] = np.arange(1, BLOCK + 1)
+        self._begin_block(0, np.zeros(width))
 
     def _begin_block(self, start: int, anchor: Array) -> None:
         self._start = start
@@ -60,10 +73,12 @@ class Chain:
         self._anchor_list: list[float] = anchor.tolist()
         self._count = 0  # events of the block so far
         self._iterate = list(self._anchor_list)  # after them
-        self._sums = [0.0] * self.p  # of b_i - anchor over them
+        self._sums = [0.0] * self._width  # of b_i - anchor over them
         self._negative_steps = self._step_sizes(start, start + self._length)
-        self._negative_step_list: list[float] = self._negative_steps.tolist()
-        self._closed: tuple[int, Segment | None] | None = None  # (window start, sums of its full blocks), when known
+        self._negative_step_list: list[float] | None = None  # the same, made when events come one by one
+        self._closed: tuple[int, Segment | None] | None = (
+            None  # (window start, sums of its full blocks), when known
+        )
 
     def _step_sizes(self, start: int, stop: int) -> Array:
         """Return -eta_i, i = start + 1..stop: always of a whole block, so always the same bits."""
@@ -82,13 +97,18 @@ class Chain:
 
     def append(self, coordinates: Sequence[int], values: Sequence[float]) -> None:
         """Fold one decoded gradient, given by its nonzero coordinates."""
-        count, b = self._count, self._iterate
-        row, radius, negative_step = self._gradients[count], self.radius, self._negative_step_list[count]
+        steps = self._negative_step_list
+        if steps is None:
+            steps = self._negative_step_list = self._negative_steps.tolist()
+        count, b, radius = self._count, self._iterate, self.radius
+        row, negative_step = self._gradients[count], steps[count]
         for j, value in zip(coordinates, values, strict=True):
             row[j] = value
             moved = b[j] + value * negative_step
             b[j] = radius if moved > radius else -radius if moved < -radius else moved
-        self._sums = [total + (after - before) for total, after, before in zip(self._sums, b, self._anchor_list, strict=True)]
+        sums, anchor = self._sums, self._anchor_list
+        for j in self._range:
+            sums[j] += b[j] - anchor[j]
         self._count = count + 1
         if self._count == self._length:
             self._close_block()
@@ -105,15 +125,16 @@ class Chain:
         """Put gradients into the current block, which has room for them."""
         first = self._count
         self._count += len(rows)
-        self._gradients[first : self._count] = rows
+        self._gradients[first : self._count, : self.p] = rows
         if self._count == self._length:
             self._close_block()
         elif len(rows):
-            iterates = self._iterates(first, np.array(self._iterate))
-            moves = iterates - self._anchor
-            moves[0] += self._sums
-            self._iterate = iterates[-1].tolist()
-            self._sums = np.add.accumulate(moves, axis=0)[-1].tolist()
+            path = self._iterates(first, np.array(self._iterate))
+            self._iterate = path[-1].tolist()
+            path -= self._anchor
+            path[0] += self._sums
+            _accumulate(path)
+            self._sums = path[-1].tolist()
 
     def _close_block(self) -> None:
         block, last = self._block_sums()
@@ -129,33 +150,39 @@ class Chain:
 
     def _block_sums(self) -> tuple[Segment, Array]:
         """Return the sums over the current block's events, and the last iterate."""
-        iterates = self._iterates(0, self._anchor)
+        path = self._iterates(0, self._anchor)
+        last = path[-1].copy()
         walk = self._walk[: self._count]
-        path = walk[:, : self.p]
-        np.subtract(iterates, self._anchor, out=path)
-        np.add.accumulate(path, axis=0, out=path)
-        return from_walk(self._anchor, walk), iterates[-1].copy()
+        sums = walk[:, : self._width]
+        np.subtract(path.reshape(-1), np.tile(self._anchor, len(path)), out=path.reshape(-1))
+        sums[:] = path
+        _accumulate(sums)
+        return from_walk(self._anchor, walk), last
 
     def _iterates(self, first: int, before: Array) -> Array:
-        """Return the iterates of the block's events from number ``first`` on, shape (events, p); ``before`` precedes them."""
-        moves = self._gradients[first : self._count] * self._negative_steps[first : self._count, None]
-        moves[0] += before
-        iterates = np.add.accumulate(moves, axis=0)
-        if iterates.max() > self.radius or iterates.min() < -self.radius:
-            bound = int(np.argmax((np.abs(iterates) > self.radius).any(axis=1)))
-            b = before if bound == 0 else iterates[bound - 1]
-            for event in range(bound, iterates.shape[0]):
-                move = self._gradients[first + event] * self._negative_steps[first + event]
-                b = np.minimum(np.maximum(b + move, -self.radius), self.radius)
-                iterates[event] = b
-        return iterates
+        """Return the iterates of the block's events from number ``first`` on; ``before`` precedes them.
+
+        Shape (events, width): working room that the next call overwrites.
+        """
+        gradients, steps = self._gradients[first : self._count], self._negative_steps[first : self._count]
+        path = self._path[: len(steps)]
+        np.multiply(gradients.reshape(-1), np.repeat(steps, self._width), out=path.reshape(-1))
+        path[0] += before
+        _accumulate(path)
+        if path.max() > self.radius or path.min() < -self.radius:
+            bound = int(np.argmax((np.abs(path) > self.radius).any(axis=1)))
+            b = before if bound == 0 else path[bound - 1]
+            for event in range(bound, len(path)):
+                b = np.clip(b + gradients[event] * steps[event], -self.radius, self.radius)
+                path[event] = b
+        return path
 
     # ------------------------------------------------------------------ answers
 
     @property
     def iterate(self) -> list[float]:
         """The latest iterate b_n, p floats."""
-        return list(self._iterate)
+        return self._iterate[: self.p]
 
     def _full_blocks(self) -> Segment | None:
         """Return the sums of the window's full blocks."""
@@ -167,21 +194,21 @@ class Chain:
 
     def window(self) -> Segment | None:
         """Return the sums over the averaging window, or None before the first event."""
-        closed = self._full_blocks()
-        if self._count == 0:
-            return closed
-        block, _ = self._block_sums()
-        return block if closed is None else combine(closed, block)
+        found = self._full_blocks()
+        if self._count:
+            block, _ = self._block_sums()
+            found = block if found is None else combine(found, block)
+        return None if found is None else found.leading(self.p)
 
     def mean(self) -> Array:
         """Return the average m_n over the window, shape (p,); the start, 0, before the first event."""
         closed = self._full_blocks()
         if self._count == 0:
-            return np.zeros(self.p) if closed is None else closed.mean
-        offset = np.array(self._sums) / self._count
-        if closed is None:
-            return np.asarray(self._anchor + offset)
-        return np.asarray(closed.start + joint_offset(closed, self._count, self._anchor, offset))
+            return np.zeros(self.p) if closed is None else closed.mean[: self.p]
+        start, offset = self._anchor, np.array(self._sums) / self._count
+        if closed is not None:
+            start, offset = closed.start, joint_offset(closed, self._count, start, offset)
+        return np.asarray(start + offset)[: self.p]
 
     # ------------------------------------------------------------------ state
 
@@ -191,11 +218,13 @@ class Chain:
         return {
             "counts": np.array([self._start, self._open is not None], np.float64),
             "anchor": self._anchor.copy(),
-            "gradients": self._gradients[: self._count].copy(),
+            "gradients": self._gradients[: self._count, : self.p].copy(),
             "lengths": np.array([segment.length for segment in segments], np.float64),
-            "starts": np.array([segment.start for segment in segments]).reshape(-1, self.p),
-            "offsets": np.array([segment.offset for segment in segments]).reshape(-1, self.p),
-            "moments": np.array([segment.moments for segment in segments]).reshape(-1, self.p + 2, self.p + 2),
+            "starts": np.array([segment.start for segment in segments]).reshape(-1, self._width),
+            "offsets": np.array([segment.offset for segment in segments]).reshape(-1, self._width),
+            "moments": np.array([segment.moments for segment in segments]).reshape(
+                -1, self._width + 2, self._width + 2
+            ),
         }
 
     def restore(self, state: dict[str, Array]) -> None:
@@ -204,7 +233,9 @@ class Chain:
         lengths = [int(length) for length in state["lengths"]]
         segments = [
             Segment(length, *(np.array(part) for part in parts))
-            for length, *parts in zip(lengths, state["starts"], state["offsets"], state["moments"], strict=True)
+            for length, *parts in zip(
+                lengths, state["starts"], state["offsets"], state["moments"], strict=True
+            )
         ]
         self._open = segments.pop() if opened else None
         before = start - sum(lengths)

@@ -6,6 +6,8 @@ indexing. Where the table would be large, it is made for the payloads that occur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,7 @@ from ..channels.cqx import CQX
 from ..channels.no_privacy import NoPrivacy
 from ..errors import InvalidReport
 from ..report_batch import ReportBatch
+from ..reports import CategoryReport, Report, VectorReport
 
 __all__ = ["BatchDecoder"]
 
@@ -32,14 +35,39 @@ class BatchDecoder:
 
     def __init__(self, channel: CQX | NoPrivacy) -> None:
         self._channel = channel
-        self._stride = 0
+        self._blocks = 0  # of a channel that makes vectors
         self._table: Array | None = None
         if isinstance(channel, CQX):
+            self._blocks = channel.n_blocks
+            self._intercept_blocks = channel.intercept_blocks
             self._sizes = channel.categories(0), channel.categories(channel.n_blocks - 1)
-            self._stride = max(self._sizes)
-            if channel.n_blocks * self._stride * channel.p <= _MOST_ENTRIES:
-                payloads = np.arange(channel.n_blocks * self._stride)
-                self._table = self._rows(payloads, channel)
+            self._fewest, self._stride = min(self._sizes), max(self._sizes)
+            if self._blocks * self._stride * channel.p <= _MOST_ENTRIES:
+                self._table = self._rows(np.arange(self._blocks * self._stride))
+
+    def admits(self, report: Report) -> bool:
+        """Return whether the report's payload is of the channel's kind and in its range."""
+        if type(report) is CategoryReport:
+            block, category = report.block, report.category
+            return block < self._blocks and (
+                category < self._fewest or category < self._channel.categories(block)  # type: ignore[union-attr]
+            )
+        return type(report) is VectorReport and self._blocks == 0 and len(report.values) == self._channel.p
+
+    def refusal(self, report: Report) -> str:
+        """Return why a report's payload is not admitted."""
+        if self._blocks == 0:
+            return f"must be a vector of {self._channel.p} values, as the campaign's channel makes"
+        if not isinstance(report, CategoryReport):
+            return "must be a category, as the campaign's channel makes"
+        return f"block = {report.block}, category = {report.category}: outside the channel's alphabet"
+
+    def decode_reports(self, reports: Sequence[Report]) -> Array:
+        """Return the decoded gradients of admitted reports, shape (n, p)."""
+        if self._blocks == 0:
+            return np.array([report.values for report in reports])  # type: ignore[union-attr]
+        stride = self._stride
+        return self._lookup(np.array([report.block * stride + report.category for report in reports]))  # type: ignore[union-attr]
 
     def decode(self, batch: ReportBatch) -> Array:
         """Return the decoded gradients, shape (n, p).
@@ -49,33 +77,34 @@ class BatchDecoder:
         InvalidReport
             If a payload is of the wrong kind or out of the channel's range; the message names the first one's place.
         """
-        channel = self._channel
-        if isinstance(channel, NoPrivacy):
-            if batch.values is None or batch.values.shape[1] != channel.p:
-                raise InvalidReport(f"reports: must be vectors of {channel.p} values, as the campaign's channel makes")
+        if self._blocks == 0:
+            if batch.values is None or batch.values.shape[1] != self._channel.p:
+                raise InvalidReport(
+                    f"reports: must be vectors of {self._channel.p} values, as the campaign's channel makes"
+                )
             return batch.values
         if batch.block is None or batch.category is None:
             raise InvalidReport("reports: must be categories, as the campaign's channel makes")
-        return self._decode_categories(batch.block, batch.category, channel)
-
-    def _decode_categories(self, block: NDArray[np.uint32], category: NDArray[np.uint16], channel: CQX) -> Array:
-        if len(block) == 0:
-            return np.empty((0, channel.p))
         first, last = self._sizes  # of the blocks with the intercept, which come first, and of the others
-        size = first if first == last else np.where(block < channel.intercept_blocks, first, last)
-        wrong = (block >= channel.n_blocks) | (category >= size)
+        size = first if first == last else np.where(batch.block < self._intercept_blocks, first, last)
+        wrong = (batch.block >= self._blocks) | (batch.category >= size)
         if wrong.any():
             place = int(np.argmax(wrong))
             raise InvalidReport(
-                f"reports[{place}]: block = {block[place]}, category = {category[place]}: outside the channel's alphabet"
+                f"reports[{place}]: block = {batch.block[place]}, category = {batch.category[place]}: "
+                "outside the channel's alphabet"
             )
-        payloads = block.astype(np.int64) * self._stride + category
+        return self._lookup(batch.block.astype(np.int64) * self._stride + batch.category)
+
+    def _lookup(self, payloads: NDArray[np.int64]) -> Array:
         if self._table is not None:
             return np.take(self._table, payloads, axis=0)
         distinct, places = np.unique(payloads, return_inverse=True)
-        return np.take(self._rows(distinct, channel), places, axis=0)
+        return np.take(self._rows(distinct), places, axis=0)
 
-    def _rows(self, payloads: NDArray[np.int64], channel: CQX) -> Array:
+    def _rows(self, payloads: NDArray[np.int64]) -> Array:
+        channel = self._channel
+        assert isinstance(channel, CQX)
         rows = np.zeros((len(payloads), channel.p))
         for row, payload in zip(rows, payloads.tolist(), strict=True):
             block, category = divmod(payload, self._stride)

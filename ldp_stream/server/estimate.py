@@ -1,4 +1,4 @@
-"""What a campaign has learnt so far, in the user's units: coefficients with confidence intervals, and contrasts of them."""
+"""What a campaign has learnt so far, in the user's units: coefficients and contrasts with intervals."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Estimate(Mapping[str, Interval]):
     def quantile(self, x: Mapping[str, object], level: float | None = None) -> Interval:
         """Return the interval of the fitted tau-quantile at the features x, in the user's units.
 
-        It covers the quantile, not a future observation. Features are read as a device reads them: missing ones take their
-        centre, others are clipped.
+        It covers the quantile, not a future observation. Features are read as a device reads them: missing
+        ones take their centre, others are clipped.
         """
         scale = self.campaign.scale
         level = self.level if level is None else probability(level=level)
@@ -88,7 +88,8 @@ class Estimate(Mapping[str, Interval]):
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate for JSON; an infinite end is None.
 
-        Keys: campaign, digest, n_reports, level, private, reason, coefficients: {name: {value, lower, upper}}.
+        Keys: campaign, digest, n_reports, level, private, reason and
+        coefficients: {name: {value, lower, upper}}.
         """
         return {
             "campaign": self.campaign.name,
@@ -105,6 +106,10 @@ class Estimate(Mapping[str, Interval]):
         if not self.campaign.private:
             rows[0] += ", NOT PRIVATE"
         for name, interval in self.items():
-            ends = f"[{interval.lower:.6g}, {interval.upper:.6g}]" if math.isfinite(interval.width) else "no interval yet"
+            ends = (
+                f"[{interval.lower:.6g}, {interval.upper:.6g}]"
+                if math.isfinite(interval.width)
+                else "no interval yet"
+            )
             rows.append(f"  {name} = {interval.value:.6g} {ends}")
         return "\n".join(rows) + ")"

@@ -1,7 +1,8 @@
 """One partition of the report stream: its chains, and the rounds of parameters that its devices see.
 
-Round r begins after a fixed public number of accepted reports (:class:`~ldp_stream.plan.RoundSchedule`) and freezes the chains'
-iterates of that moment, so rounds are a function of the partition's log and a replay makes the same ones.
+Round r begins after a fixed public number of accepted reports (:class:`~ldp_stream.plan.RoundSchedule`)
+and freezes the chains' iterates of that moment, so rounds are a function of the partition's log and a replay
+makes the same ones.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Partition:
         self._schedule = campaign.round_schedule
         self._live = self._schedule.stability == 0  # every report is a round: nothing to freeze
         self.chains = [
-            Chain(campaign.mechanism.p, campaign.step_rule, campaign.radius, campaign.burn_in) for _ in range(campaign.chains)
+            Chain(campaign.mechanism.p, campaign.step_rule, campaign.radius, campaign.burn_in)
+            for _ in range(campaign.chains)
         ]
         self.n = 0
         self._begin_round(0, 0)
@@ -90,8 +92,8 @@ class Partition:
 
     def parameters(self) -> Parameters:
         """Return the message that devices answer during the round in force."""
-        chains = tuple(ChainParameters.model_construct(chain=k, beta=beta) for k, beta in enumerate(self.betas()))
-        return Parameters.model_construct(
+        chains = tuple(ChainParameters(chain=k, beta=beta) for k, beta in enumerate(self.betas()))
+        return Parameters(
             digest=self._digest, partition=self.number, round=self._round, n=self._round_start, chains=chains
         )
 
@@ -107,7 +109,9 @@ class Partition:
     def restore(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of :meth:`state`, of a partition of the same campaign."""
         for k, chain in enumerate(self.chains):
-            chain.restore({name.partition(".")[2]: a for name, a in arrays.items() if name.startswith(f"{k}.")})
+            chain.restore(
+                {name.partition(".")[2]: a for name, a in arrays.items() if name.startswith(f"{k}.")}
+            )
         self.n = facts["n"]
         self._begin_round(facts["round"], facts["round_start"])
         self._betas = tuple(tuple(beta) for beta in arrays["betas"].tolist())

@@ -18,7 +18,7 @@ recursion, a stretch at a time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,17 @@ class Segment:
         p = self.start.shape[0]
         return np.asarray(self.moments[:p, :p] / float(self.length) ** 2)
 
+    def leading(self, p: int) -> Segment:
+        """Return the sums of the first p coordinates."""
+        width = self.start.shape[0]
+        kept = [*range(p), width, width + 1]
+        return Segment(self.length, self.start[:p], self.offset[:p], self.moments[np.ix_(kept, kept)])
+
+
+@lru_cache(maxsize=64)
+def _identity(size: int) -> Array:
+    return np.eye(size)
+
 
 def from_walk(start: Array, walk: Array) -> Segment:
     """Return the sums of L iterates from their walk.
@@ -73,7 +84,7 @@ def from_walk(start: Array, walk: Array) -> Segment:
     """
     p, length = start.shape[0], walk.shape[0]
     offset = walk[-1, :p] / length
-    shift = np.eye(p + 2)
+    shift = _identity(p + 2).copy()
     shift[:p, p] = -offset
     return Segment(length, start, offset, shift @ (walk.T @ walk) @ shift.T)
 
@@ -89,7 +100,7 @@ def combine(first: Segment, second: Segment) -> Segment:
     p = first.start.shape[0]
     length = first.length + second.length
     gap = (second.start - first.start) + (second.offset - first.offset)
-    before, after = np.eye(p + 2), np.eye(p + 2)
+    before, after = _identity(p + 2).copy(), _identity(p + 2).copy()
     before[:p, p] = (-second.length / length) * gap
     after[:p, p] = (first.length / length) * gap
     after[:p, p + 1] = first.length * before[:p, p]

@@ -1,7 +1,8 @@
 """State as bytes: versioned, checked, without pickle.
 
-Layout: the 8 bytes ``ldpstate``, a format version (u16), the SHA-256 of what follows, then zlib of: the length of a JSON header
-(u32), the header (facts, and the names and shapes of the arrays), and the arrays as little-endian float64.
+Layout: the 8 bytes ``ldpstate``, a format version (u16), the SHA-256 of what follows, then zlib of: the
+length of a JSON header (u32), the header (facts, and the names and shapes of the arrays), and the arrays as
+little-endian float64.
 """
 
 from __future__ import annotations
@@ -52,13 +53,16 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     Raises
     ------
     InvalidSnapshot
-        If the bytes are not a snapshot, are altered or cut short, or have a format version that this package does not know.
+        If the bytes are not a snapshot, are altered or cut short, or have a format version that this package
+        does not know.
     """
     if len(data) < _HEAD.size or data[: len(_MAGIC)] != _MAGIC:
         raise InvalidSnapshot(f"snapshot of {len(data)} bytes: is not a snapshot of this package")
     _, version, checksum = _HEAD.unpack_from(data)
     if version != FORMAT_VERSION:
-        raise InvalidSnapshot(f"snapshot: format version {version}, this package reads {FORMAT_VERSION}; use a matching version")
+        raise InvalidSnapshot(
+            f"snapshot: format version {version}, this package reads {FORMAT_VERSION}; use a matching version"
+        )
     body = data[_HEAD.size :]
     if hashlib.sha256(body).digest() != checksum:
         raise InvalidSnapshot("snapshot: the checksum does not fit, the bytes were altered or cut short")

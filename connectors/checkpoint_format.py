@@ -1,0 +1,196 @@
+"""The format of a checkpoint file: a SQLite database with two slots, each in a table of its own.
+
+A slot holds generation, campaign, state, position and the SHA-256 over them,
+
+    SHA-256(generation, campaign, state, position),    each preceded by its length in 8 bytes,
+
+and the sound slot with the highest generation is the checkpoint. The functions here work on a connection and
+leave transactions to the caller, so that whatever belongs to the same checkpoint can be written in the same
+one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InvalidSnapshot
+from .base import Checkpoint
+
+__all__ = [
+    "SLOTS",
+    "Slot",
+    "check_kind",
+    "connect",
+    "create",
+    "is_whole",
+    "newest",
+    "newest_generation",
+    "transaction",
+    "write",
+]
+
+_APPLICATION_ID = 0x6C647073  # "ldps", in the file's header
+_FORMAT = 1
+_WAIT_SECONDS = 5.0
+_TABLE = "CREATE TABLE {} (generation INTEGER, campaign TEXT, state BLOB, position TEXT, sha256 BLOB)"
+
+SLOTS = ("slot_0", "slot_1")
+"""The tables, filled in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What one slot holds.
+
+    Parameters
+    ----------
+    index
+        Which slot, 0 or 1.
+    generation
+        How many saves there were, this one included.
+    checkpoint
+        The checkpoint.
+    """
+
+    index: int
+    generation: int
+    checkpoint: Checkpoint
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a file that exists; the first reading undoes what a crash left half done."""
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    connection = sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+    connection.execute("PRAGMA synchronous = EXTRA")
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the file's write lock; commit at the end, roll back if an exception passes."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def check_kind(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that is no checkpoint, or one of another format, with InvalidSnapshot."""
+    ((application,),) = connection.execute("PRAGMA application_id").fetchall()
+    ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+    if application != _APPLICATION_ID:
+        raise InvalidSnapshot(f"{path}: is a database, but no checkpoint of ldp-stream; choose another file")
+    if version != _FORMAT:
+        raise InvalidSnapshot(
+            f"{path}: is a checkpoint of format {version}, and this ldp-stream reads format {_FORMAT}; "
+            "use the release that wrote it"
+        )
+
+
+def is_whole(connection: sqlite3.Connection) -> bool:
+    """Say whether the file's structure is sound, so that it can be written to."""
+    try:
+        return connection.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
+    except sqlite3.Error:
+        return False
+
+
+def _digest(generation: int, campaign: bytes, state: bytes, position: bytes) -> bytes:
+    content = hashlib.sha256()
+    for part in (str(generation).encode(), campaign, state, position):
+        content.update(len(part).to_bytes(8, "big") + part)
+    return content.digest()
+
+
+def _read(connection: sqlite3.Connection, index: int) -> Slot | None:
+    """Return a slot, None if it is empty; raise ValueError or sqlite3.Error if it is damaged."""
+    rows = connection.execute(
+        "SELECT generation, CAST(campaign AS BLOB), state, CAST(position AS BLOB), sha256 "
+        f"FROM {SLOTS[index]}"
+    ).fetchall()
+    if not rows:
+        return None
+    ((generation, campaign, state, position, sha256),) = rows
+    texts = (campaign, state, position)
+    if not all(isinstance(text, bytes) for text in texts) or _digest(generation, *texts) != sha256:
+        raise ValueError("its content does not fit its SHA-256")
+    return Slot(index, generation, Checkpoint(campaign.decode(), state, json.loads(position)))
+
+
+def newest(connection: sqlite3.Connection) -> tuple[Slot, bool]:
+    """Return the sound slot with the highest generation, and whether the other slot is damaged.
+
+    Raises
+    ------
+    ValueError, sqlite3.Error
+        If no slot is sound.
+    """
+    sound: list[Slot] = []
+    faults: list[Exception] = []
+    for index in range(len(SLOTS)):
+        try:
+            slot = _read(connection, index)
+        except (ValueError, sqlite3.Error) as error:
+            faults.append(error)
+        else:
+            sound += [slot] if slot is not None else []
+    if not sound:
+        raise faults[0] if faults else ValueError("both slots are empty")
+    return max(sound, key=lambda slot: slot.generation), bool(faults)
+
+
+def newest_generation(connection: sqlite3.Connection) -> int:
+    """Return the highest generation, without looking at the content."""
+    both = " UNION ALL ".join(f"SELECT generation FROM {name}" for name in SLOTS)
+    ((generation,),) = connection.execute(f"SELECT coalesce(max(generation), 0) FROM ({both})").fetchall()
+    return int(generation)
+
+
+def write(connection: sqlite3.Connection, slot: Slot) -> None:
+    """Fill a slot, in the transaction that is open."""
+    position = json.dumps(dict(slot.checkpoint.position), sort_keys=True)
+    campaign, state = slot.checkpoint.campaign, slot.checkpoint.state
+    sha256 = _digest(slot.generation, campaign.encode(), state, position.encode())
+    connection.execute(f"DELETE FROM {SLOTS[slot.index]}")
+    connection.execute(
+        f"INSERT INTO {SLOTS[slot.index]} VALUES (?, ?, ?, ?, ?)",
+        (slot.generation, campaign, state, position, sha256),
+    )
+
+
+def create(path: Path, slot: Slot) -> None:
+    """Make a file with one slot filled, beside the path, and move it there when it is whole."""
+    part, journal = (path.with_name(path.name + ending) for ending in (".new", "-journal"))
+    part.unlink(missing_ok=True)
+    with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        with transaction(connection):
+            for name in SLOTS:
+                connection.execute(_TABLE.format(name))
+            write(connection, slot)
+    journal.unlink(missing_ok=True)  # a removed file's; SQLite would play it back into the new one
+    part.replace(path)
+    _sync_folder(path.absolute().parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in a folder survive a loss of power, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

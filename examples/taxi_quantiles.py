@@ -1,0 +1,240 @@
+"""Private quantiles of taxi trip times, and what privacy costs in accuracy.
+
+    python examples/taxi_quantiles.py yellow_tripdata_2019-*.parquet
+    python examples/taxi_quantiles.py trips/ --epsilons 2,none --seeds 1 --plot trips.png
+
+The files are yellow-taxi trip records of New York City's Taxi and Limousine Commission, as CSV, gzip or
+Parquet; a folder stands for its files. The tau-quantile of log minutes is linear in log miles, weekday rush
+hours (8 to 19), night (0 to 6) and airport fare. Trips of 0.1 to 30 miles and 1 to 120 minutes are used, which
+is decided before the study and not protected. They are shuffled once; most are learnt from, one report a trip.
+The others, held out, give the check loss (the mean of rho_tau(y - fit), rho_tau(u) = u (tau - 1{u < 0})), its
+ratio to that of the same averaged SGD without privacy, and the hit rate (the share of y <= fit: tau at best).
+All are medians over seeds. Nothing is tuned; the channel's block is 1 coordinate up to epsilon 2 and 3 above.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from ldp_stream import PrivateQuantileRegressor
+from ldp_stream.connectors.tlc import TlcSource
+from ldp_stream.datasets.taxi import TaxiTrips
+from ldp_stream.datasets.tlc import LOG_MILES_BOUNDS, LOG_MINUTES_BOUNDS
+from ldp_stream.errors import InvalidInput, LdpStreamError
+
+FEATURES = {"log_miles": LOG_MILES_BOUNDS, "rush": (0, 1, 0), "night": (0, 1, 0), "airport": (0, 1, 0)}
+console = Console(stderr=True)
+
+
+class Trips(NamedTuple):
+    """Features in the order of FEATURES, shape (n, 4), NaN where missing; and log minutes, shape (n,)."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+
+class Study(NamedTuple):
+    """What one model has to do; epsilon None is the reference, which is not private."""
+
+    tau: float
+    epsilon: float | None
+    seed: int = 1
+
+    def model(self) -> PrivateQuantileRegressor:
+        """Return the model that has learnt nothing yet."""
+        block = {"kind": "cqx", "q": 2, "s": 1 if (self.epsilon or 0.0) <= 2 else 3}
+        return PrivateQuantileRegressor(
+            features=FEATURES,
+            target=LOG_MINUTES_BOUNDS,
+            tau=self.tau,
+            epsilon=self.epsilon,
+            channel="none" if self.epsilon is None else block,
+            seed=self.seed,
+        )
+
+
+def read_trips(paths: Sequence[Path], progress: Progress) -> Trips:
+    """Return every usable trip of the files and folders, held at 40 bytes each; without any, synthetic trips."""
+    if not paths:
+        console.print("No files given: these are 360,000 synthetic trips.")
+        return Trips(*map(np.concatenate, zip(*TaxiTrips(360_000, seed=1).blocks(), strict=True)))
+    files = [
+        file for path in paths for file in (sorted(path.glob("*.[cp][sa]*")) if path.is_dir() else [path])
+    ]
+    task, blocks, unusable = progress.add_task("reading", total=1.0), [np.empty((0, 5))], 0
+    with TlcSource(files) as source:
+        for batch in source.batches(8192):
+            rows = [[*(x.get(name, np.nan) for name in FEATURES), y] for x, y in batch.items]
+            blocks.append(np.array(rows).reshape(-1, 5))
+            unusable += len(batch.rejected)
+            progress.update(task, completed=batch.progress)
+    table = np.concatenate(blocks)
+    console.print(f"{len(table):,} usable trips; {unusable:,} records left out.")
+    return Trips(table[:, :4], table[:, 4])
+
+
+def split(trips: Trips, most: int) -> tuple[Trips, Trips]:
+    """Shuffle the trips; return those to learn from, ``most`` of them or else 5 in 6, and the others."""
+    n = len(trips.y)
+    learn = most if most < n else n * 5 // 6
+    if learn == 0:
+        raise InvalidInput(f"usable trips = {n}: must be at least 2")
+    parts = np.split(np.random.default_rng(0).permutation(n), [learn])
+    console.print(f"{learn:,} to learn from, {n - learn:,} held out.")
+    first, others = (Trips(trips.x[part], trips.y[part]) for part in parts)
+    return first, others
+
+
+data: list[Trips] = []  # in each worker process: to learn from, held out
+
+
+def start_worker(*parts: Trips) -> None:
+    """Keep the data in the worker process, and leave Ctrl-C to the main one."""
+    data.extend(parts)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def carry_out(study: Study) -> tuple[Study, dict[str, Any]]:
+    """Learn from one trip after the other, and measure the fit on the held-out ones."""
+    learn, held_out = data
+    model = study.model()
+    for *values, y in np.column_stack(learn).tolist():
+        model.learn_one(dict(zip(FEATURES, values, strict=True)), y)
+    coefficients = {name: model.coefficients[name] for name in ("intercept", *FEATURES)}
+    residual = held_out.y - quantile(coefficients, held_out.x)
+    loss = float(np.mean(residual * (study.tau - (residual < 0))))
+    return study, {"loss": loss, "hit_rate": float(np.mean(residual <= 0)), "coefficients": coefficients}
+
+
+def quantile(coefficients: dict[str, float], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the fitted log minutes; a missing 0/1 feature counts as its public centre, 0."""
+    intercept, *slopes = coefficients.values()
+    return np.asarray(intercept + np.nan_to_num(x) @ slopes)
+
+
+def summary(results: dict[Study, dict[str, Any]], tau: float, epsilon: float | None) -> dict[str, Any]:
+    """Return the row of one tau and epsilon: medians over the seeds."""
+    found = [result for study, result in results.items() if study[:2] == (tau, epsilon)]
+    loss = median(result["loss"] for result in found)
+    coefficients = [result["coefficients"] for result in found]
+    return {
+        "tau": tau,
+        "epsilon": epsilon,
+        "private": epsilon is not None,
+        "loss": loss,
+        "loss_ratio": loss / results[Study(tau, None)]["loss"],
+        "hit_rate": median(result["hit_rate"] for result in found),
+        "coefficients": {name: median(one[name] for one in coefficients) for name in coefficients[0]},
+    }
+
+
+def label(epsilon: float | None) -> str:
+    """Return how a row is named in table and plot."""
+    return "none (NOT PRIVATE)" if epsilon is None else f"{epsilon:g}"
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """Print the rows, one a line."""
+    table = Table("tau", "epsilon", "check loss", "ratio", "hit rate", "intercept", *FEATURES)
+    for row in rows:
+        measures = f"{row['loss']:.5f}", f"{row['loss_ratio']:.4f}", f"{row['hit_rate']:.4f}"
+        coefficients = (f"{value:.3f}" for value in row["coefficients"].values())
+        table.add_row(f"{row['tau']:g}", label(row["epsilon"]), *measures, *coefficients)
+    Console().print(table)
+
+
+def save_plot(path: Path, rows: list[dict[str, Any]], held_out: Trips) -> None:
+    """Draw the fitted quantiles of minutes against miles, at rush hours and not, over some held-out trips."""
+    from matplotlib import colormaps, pyplot
+
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in rows if row["private"]))
+    colours = dict(zip(epsilons, colormaps["plasma"](np.linspace(0.0, 0.85, len(epsilons))), strict=True))
+    log_miles = np.log([0.3, 20.0])
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 5.2), sharex=True, sharey=True, layout="constrained")
+    for rush, title, axis in zip(
+        (0, 1), ("Other day and evening hours", "Weekday rush hours"), axes, strict=True
+    ):
+        shown = (held_out.x[:, 1:] == (rush, 0, 0)).all(axis=1)
+        axis.loglog(*np.exp([held_out.x[shown, 0], held_out.y[shown]])[:, :4000], ".", ms=2, color="0.85")
+        for row in rows:
+            style = {"color": colours[row["epsilon"]]} if row["private"] else {"color": "black", "ls": "--"}
+            minutes = np.exp(quantile(row["coefficients"], np.array([(x, rush, 0, 0) for x in log_miles])))
+            axis.plot(np.exp(log_miles), minutes, label=label(row["epsilon"]), **style)
+            axis.annotate(f"tau {row['tau']:g}", (20.0, minutes[-1]), (4, 0), textcoords="offset points")
+        axis.set(title=title, xlabel="miles", xlim=(0.3, 20), ylim=(1, 120))
+    axes[0].set_ylabel("minutes")
+    figure.savefig(path, dpi=150)
+
+
+def numbers(text: str) -> list[float | None]:
+    """Read numbers or "none", separated by commas."""
+    return [None if part.strip() == "none" else float(part) for part in text.split(",")]
+
+
+def count(text: str) -> int:
+    """Read a whole number >= 1."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def main() -> None:
+    """Read the command line, learn, and print what was found."""
+    parser = argparse.ArgumentParser(description="Private quantiles of taxi trip times, and the price of privacy.")
+    option = parser.add_argument
+    option("paths", nargs="*", type=Path, metavar="PATH", help="trip records or folders of them (synthetic trips)")
+    option("--taus", type=numbers, default="0.5,0.9", help="quantile levels (%(default)s)")
+    option("--epsilons", type=numbers, default="1,2,4,8,none", help="none is not private (%(default)s)")
+    option("--seeds", type=count, default=5, help="runs of each (%(default)s)")
+    option("--learn", type=count, default=300_000, help="trips to learn from (%(default)s)")
+    option("--jobs", type=count, default=2, help="processes (%(default)s)")
+    option("--json", action="store_true", help="print JSON instead of a table")
+    option("--plot", type=Path, metavar="FILE", help="save a picture, which needs matplotlib")
+    given = parser.parse_args()
+    try:
+        rows, held_out = carry_out_all(given)
+    except (LdpStreamError, OSError) as error:
+        parser.error(str(error))
+    if given.json:
+        json.dump(rows, sys.stdout, indent=1)
+    else:
+        print_table(rows)
+    if given.plot:
+        save_plot(given.plot, rows, held_out)
+
+
+def carry_out_all(given: argparse.Namespace) -> tuple[list[dict[str, Any]], Trips]:
+    """Return a row for each tau and epsilon, and the held-out trips."""
+    studies = [Study(tau, None) for tau in given.taus]  # the reference draws nothing, so one seed will do
+    private = [epsilon for epsilon in given.epsilons if epsilon is not None]
+    studies += [Study(*each) for each in product(given.taus, private, range(1, given.seeds + 1))]
+    for study in studies:
+        study.model().campaign  # refuses nonsense before anything is read
+    with Progress(console=console) as progress:
+        parts = split(read_trips(given.paths, progress), given.learn)
+        with get_context("spawn").Pool(given.jobs, start_worker, parts) as pool:
+            done = pool.imap_unordered(carry_out, studies)
+            results = dict(progress.track(done, total=len(studies), description="learning"))
+    return [summary(results, *each) for each in product(given.taus, given.epsilons)], parts[1]
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,77 @@
+"""Campaigns and streams of valid reports for the tests of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ldp_stream.campaign import Campaign
+from ldp_stream.channels.cqx import CQX
+from ldp_stream.report_batch import ReportBatch
+from ldp_stream.server.aggregator import Aggregator
+
+LONG_ROUNDS = {"stability": 1.9, "curvature": 1.0}  # some hundred reports each
+LIVE = {"stability": 0}
+
+Cut = Sequence[tuple[str, int]]
+"""How a stream is handed over: ("one", k), ("batch", k) or ("objects", k) for its next k reports."""
+
+
+def campaign(**changes: Any) -> Campaign:
+    """Return a small campaign: two features, one of them one-sided, unless changed."""
+    given = {
+        "kind": "quantile",
+        "name": "server-tests",
+        "tau": 0.3,
+        "epsilon": 2.0,
+        "target": {"lower": -10, "upper": 30},
+        "features": {"size": {"lower": -2, "upper": 6}, "flag": {"lower": 0, "upper": 1, "centre": 0}},
+        **changes,
+    }
+    return Campaign.model_validate({key: value for key, value in given.items() if value is not None})
+
+
+def reports(of: Campaign, n: int, seed: int = 0, scale: float = 1.0) -> ReportBatch:
+    """Return n valid reports with payloads drawn uniformly; ``scale`` stretches the vectors of channel "none"."""
+    rng = np.random.default_rng(seed)
+    channel = of.mechanism
+    common = (
+        of.digest_prefix,
+        np.arange(n, dtype=np.uint32),
+        np.zeros(n, np.uint16),
+        rng.integers(0, 256, (n, 16), np.uint8),
+    )
+    if not isinstance(channel, CQX):
+        return ReportBatch(*common, values=scale * rng.uniform(-1, 1, (n, channel.p)))
+    block = rng.integers(0, channel.n_blocks, n)
+    size = np.array([channel.categories(int(b)) for b in block])
+    category = np.floor(size * rng.random(n)).astype(np.uint16)
+    return ReportBatch(*common, block=block.astype(np.uint32), category=category)
+
+
+def feed(server: Aggregator, batch: ReportBatch, cut: Cut) -> Iterator[int]:
+    """Hand the batch over as the cut says, and yield how many reports are in after each piece."""
+    done = 0
+    for how, size in cut:
+        piece = batch[done : done + size]
+        if how == "batch":
+            server.ingest_many(piece)
+        elif how == "objects":
+            server.ingest_many(iter(piece))
+        else:
+            for report in piece:
+                server.ingest(report)
+        done += len(piece)
+        yield done
+    server.ingest_many(batch[done:])
+    yield len(batch)
+
+
+def fed(of: Campaign, batch: ReportBatch, cut: Cut = ()) -> Aggregator:
+    """Return a server of the campaign that has the whole batch, handed over as the cut says."""
+    server = Aggregator(of)
+    for _ in feed(server, batch, cut):
+        pass
+    return server
