@@ -1,8 +1,9 @@
 """Columns of many reports as bytes and back: JSON, or a compact binary form.
 
-Binary, little-endian: one byte (0x11 category, 0x12 vector), digest 8, n u32, p u16 (0 for category reports), then whole
-columns: round u32, chain u16, token 16 bytes, and block u32, category u16, or n x p float64 in row order: 28 bytes a
-category report. Whatever the bytes, the only exception is :class:`~ldp_stream.errors.InvalidReport`.
+Binary, little-endian: one byte (0x11 category, 0x12 vector), digest 8, n u32, p u16 (0 for category reports),
+then whole columns: round u32, chain u16, token 16 bytes, and block u32, category u16, or n x p float64 in row
+order: 28 bytes a category report. Whatever the bytes, the only exception is
+:class:`~ldp_stream.errors.InvalidReport`.
 """
 
 from __future__ import annotations

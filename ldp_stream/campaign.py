@@ -1,9 +1,9 @@
 """The campaign: the frozen public contract of one collection, read alike by devices, servers and people.
 
-It fixes what is asked (features with public bounds, target, quantile level), how it is protected (epsilon, channel) and how
-it is estimated (steps, averaging window, projection, rounds, inference). Its digest, the SHA-256 of its canonical JSON,
-travels in every report, so that a report can never be read under another contract. Two files that say the same thing in
-another order or spelling (1 and 1.0) have the same digest.
+It fixes what is asked (features with public bounds, target, quantile level), how it is protected (epsilon,
+channel) and how it is estimated (steps, averaging window, projection, rounds, inference). Its digest, the
+SHA-256 of its canonical JSON, travels in every report, so that a report can never be read under another
+contract. Two files that say the same thing in another order or spelling (1 and 1.0) have the same digest.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class Campaign(Section):
     inference
         ``{kind = "sn"}``.
     steps, radius, burn_in, rounds, partitions
-        Tuning, with defaults that need none: the step rule, the projection on the box |b_j| <= radius in the working
-        scale, the fraction left out of the average, the rounds of parameters, the partitions of the report stream.
+        Tuning, with defaults that need none: the step rule, the projection on the box |b_j| <= radius in the
+        working scale, the fraction left out of the average, the rounds of parameters, the partitions of the
+        report stream.
 
     Raises
     ------
@@ -128,7 +129,8 @@ class Campaign(Section):
         Raises
         ------
         InvalidCampaign
-            If the file cannot be read or parsed, or the campaign is refused; the message starts with the path.
+            If the file cannot be read or parsed, or the campaign is refused; the message starts with the
+            path.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")

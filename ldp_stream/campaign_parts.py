@@ -1,4 +1,4 @@
-"""The sections of a campaign: frozen pydantic models of what a file says, each with defaults that need no tuning."""
+"""The sections of a campaign: frozen pydantic models of what a file says; the defaults need no tuning."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class _Range(Section):
 class Feature(_Range):
     """Public bounds of a feature, in the user's units, and its public centre (the midpoint unless given).
 
-    A missing value is replaced by the centre. A centre at a bound (0 of a 0/1 feature) makes the channel's grid
-    one-sided, which is worth much at quantile levels far from .5.
+    A missing value is replaced by the centre. A centre at a bound (0 of a 0/1 feature) makes the channel's
+    grid one-sided, which is worth much at quantile levels far from .5.
     """
 
     centre: Real | None = None
@@ -150,7 +150,7 @@ class PowerSteps(Section):
 
 
 class Rounds(Section):
-    """How long devices see the same parameters: N reports with N eta curvature <= stability; 0 means one report."""
+    """How long devices see the same parameters: N reports, N eta curvature <= stability; 0 means one report."""
 
     stability: Annotated[Real, Field(ge=0, lt=2)] = 0.3
     curvature: Annotated[Real, Field(gt=0)] = 10.0

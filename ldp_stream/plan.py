@@ -1,12 +1,12 @@
 """The public plan of a campaign: step sizes, checkpoints of the averaging window, rounds of parameters.
 
-Everything here is a function of counts of accepted reports and of public constants, never of a report's content, so the
-device, the server and a replay of the log agree on it.
+Everything here is a function of counts of accepted reports and of public constants, never of a report's
+content, so the device, the server and a replay of the log agree on it.
 
-Steps (rule A):       eta_i = gain (i + delay v)^-exponent / sqrt(v),   v the channel's mean decoded second moment.
-Checkpoints:          1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, ..: ratio 5/4, where running sums are closed.
-Rounds:               a round freezes the parameters that devices see for N reports, which act as one step N eta; N is
-                      the largest whole number with N eta curvature <= stability.
+Steps (rule A):   eta_i = gain (i + delay v)^-exponent / sqrt(v), v the channel's mean decoded second moment.
+Checkpoints:      1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, ..: ratio 5/4, where running sums are closed.
+Rounds:           a round freezes the parameters that devices see for N reports, which act as one step N eta;
+                  N is the largest whole number with N eta curvature <= stability.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from dataclasses import dataclass
 __all__ = ["BLOCK", "CHECKPOINTS", "RoundSchedule", "StepRule", "block_stop", "is_checkpoint", "window_start"]
 
 BLOCK = 2048  # the most events whose sums are closed together
-_SQRT_EXPONENT = (
-    0.75  # x^-.75 from two square roots is the same on every machine; a general power need not be
-)
+# x^-.75 from two square roots is the same on every machine; a general power need not be.
+_SQRT_EXPONENT = 0.75
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class StepRule:
 
     @property
     def offset(self) -> float:
-        """delay v."""
+        """The shift of the count i, delay v."""
         return self.delay * self.second_moment
 
     @property
@@ -74,7 +73,9 @@ CHECKPOINTS = _checkpoints()
 
 
 def block_stop(start: int) -> int:
-    """Return where the block that starts after ``start`` events ends: the next checkpoint, or BLOCK events on.
+    """Return where the block that starts after ``start`` events ends.
+
+    It is the next checkpoint, or BLOCK events on, whichever comes first.
 
     Examples
     --------
@@ -90,7 +91,9 @@ def is_checkpoint(n: int) -> bool:
 
 
 def window_start(n: int, burn_in: float) -> int:
-    """Return how many events the averaging window of n events leaves out: the last checkpoint <= burn_in n, or 0.
+    """Return how many events the averaging window of n events leaves out.
+
+    It is the last checkpoint that is at most burn_in n; 0 counts as one.
 
     Examples
     --------
@@ -126,7 +129,8 @@ class RoundSchedule:
 
         Examples
         --------
-        >>> schedule = RoundSchedule(StepRule(3.0, 0.75, 1000.0, 4.683), chains=1, stability=0.3, curvature=10.0)
+        >>> rule = StepRule(3.0, 0.75, 1000.0, 4.683)
+        >>> schedule = RoundSchedule(rule, chains=1, stability=0.3, curvature=10.0)
         >>> schedule.length(0), schedule.length(100_000), schedule.length(1_000_000)
         (12, 125, 686)
         """
@@ -140,7 +144,8 @@ class RoundSchedule:
 
         Examples
         --------
-        >>> schedule = RoundSchedule(StepRule(3.0, 0.75, 1000.0, 4.683), chains=1, stability=0.3, curvature=10.0)
+        >>> rule = StepRule(3.0, 0.75, 1000.0, 4.683)
+        >>> schedule = RoundSchedule(rule, chains=1, stability=0.3, curvature=10.0)
         >>> schedule.advance(0, 0, 11), schedule.advance(0, 0, 12), schedule.advance(1, 12, 1000)
         ((0, 0), (1, 12), (79, 1000))
         """

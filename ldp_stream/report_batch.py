@@ -72,7 +72,8 @@ class ReportBatch:
     def __getitem__(self, rows: slice) -> ReportBatch:
         """Return a slice of the batch; the columns are views."""
         columns = (self.round, self.chain, self.token, self.block, self.category, self.values)
-        return ReportBatch(self.digest, *(None if column is None else column[rows] for column in columns))  # type: ignore[arg-type]
+        return ReportBatch(self.digest, *(None if column is None else column[rows] for column in columns))  #
+        type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Report]:
         tokens = self.token.tobytes()
@@ -102,7 +103,8 @@ class ReportBatch:
         Raises
         ------
         InvalidReport
-            If there is none, or they differ in kind, campaign or width; the message names the position of the first odd one.
+            If there is none, or they differ in kind, campaign or width; the message names the position of the
+            first odd one.
         """
         rows = list(reports)
         if not rows:

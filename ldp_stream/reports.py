@@ -1,8 +1,8 @@
 """What a device sends and what it reads: one private report, and the parameters message it answers.
 
-A report says under which contract (first 8 bytes of the campaign's digest), at which round and chain it was made, carries the
-channel's payload, and a token: HMAC-SHA256(device secret, digest) cut to 16 bytes, one per user and campaign, unlinkable
-across campaigns. It holds nothing else of its user.
+A report says under which contract (first 8 bytes of the campaign's digest), at which round and chain it was
+made, carries the channel's payload, and a token: HMAC-SHA256(device secret, digest) cut to 16 bytes, one per
+user and campaign, unlinkable across campaigns. It holds nothing else of its user.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CategoryReport(_Message):
 
 
 class VectorReport(_Message):
-    """One report of a channel on R^p: one finite float for each coordinate; the other fields as in CategoryReport."""
+    """One report of a channel on R^p: one finite float for each coordinate, the rest as in CategoryReport."""
 
     kind: Literal["vector"] = "vector"
     digest: _Digest

@@ -2,13 +2,13 @@
 
 With public bounds [lo_j, hi_j], centre c_j and half-width h_j = max(hi_j - c_j, c_j - lo_j),
 
-    x~_j = (x_j - c_j)/h_j in [l_j, u_j] inside [-1, 1],      y~ = (y - mid)/half,      X = (1, x~_1, .., x~_d).
+    x~_j = (x_j - c_j)/h_j in [l_j, u_j] inside [-1, 1],    y~ = (y - mid)/half,    X = (1, x~_1, .., x~_d).
 
 A fit X'b in the working scale is, in the user's units, mid + half X'b: slope_j = half b_j/h_j and
 intercept = mid + half b_0 - sum_j slope_j c_j. Contrasts transform linearly.
 
-A missing feature takes its centre, one out of range is clipped, an unknown one is ignored, a missing target is the
-middle of its range: whatever the user's record holds, no exception depends on it.
+A missing feature takes its centre, one out of range is clipped, an unknown one is ignored, a missing target
+is the middle of its range: whatever the user's record holds, no exception depends on it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Axis:
 
     @cached_property
     def half_width(self) -> float:
-        """h = max(upper - centre, centre - lower), the unit of the working scale."""
+        """The unit of the working scale, h = max(upper - centre, centre - lower)."""
         return max(self.upper - self.centre, self.centre - self.lower)
 
     @cached_property
@@ -108,7 +108,7 @@ class WorkingScale:
         for name, lower, upper, centre, half_width in self._readers:
             value = x.get(name)
             number = value if type(value) is float else _usable(value)
-            if number is None or number != number:  # noqa: PLR0124 - NaN differs from itself
+            if number is None or number != number:  # NaN differs from itself
                 row.append(0.0)
             elif number <= lower:
                 row.append((lower - centre) / half_width)

@@ -24,7 +24,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, made the current one, with the campaign that the README tells to save and a file of rows."""
+    """An empty folder, made the current one, with the README's campaign and a file of rows."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trips.toml").write_text(blocks("toml")[0], encoding="utf-8")
     with (tmp_path / "rows.csv").open("w", newline="", encoding="utf-8") as file:
@@ -49,12 +49,18 @@ def test_python_blocks_run_and_print_finite_answers(folder: Path, capsys: pytest
 
 def test_console_lines_run(folder: Path) -> None:
     """Every ``ldp-stream`` line of the README ends with exit code 0 and says something."""
-    lines = [line for block in blocks("console") for line in block.splitlines() if line.startswith("ldp-stream")]
+    lines = [
+        line for block in blocks("console") for line in block.splitlines() if line.startswith("ldp-stream")
+    ]
     assert len(lines) >= 4
     program = Path(sys.executable).with_name("ldp-stream")
     for line in lines:
         done = subprocess.run(
-            [program, *shlex.split(line, comments=True)[1:]], cwd=folder, capture_output=True, text=True, check=False
+            [program, *shlex.split(line, comments=True)[1:]],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()

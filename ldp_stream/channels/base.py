@@ -1,7 +1,7 @@
 """What every channel offers: a frozen value that turns one contribution into one private report payload.
 
-A channel works on the contribution ``g`` of one user, a vector of p coordinates (the estimating function of quantile
-regression, ``g = X (1{Y <= X'b} - tau)``, in the working scale), and knows three things:
+A channel works on the contribution ``g`` of one user, a vector of p coordinates (the estimating function of
+quantile regression, ``g = X (1{Y <= X'b} - tau)``, in the working scale), and knows three things:
 
 =============  =======================================================================================
 ``privatize``  draws the payload on the device, from integers that a :class:`RandomBits` hands out

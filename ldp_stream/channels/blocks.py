@@ -1,7 +1,7 @@
 """Blocks: the s-subsets of p coordinates, numbered in lexicographic order.
 
-``block_coordinates(r, p, s)`` is the r-th element of ``itertools.combinations(range(p), s)``, found without listing the
-others: among the subsets whose smallest element is j there are C(p - 1 - j, s - 1).
+``block_coordinates(r, p, s)`` is the r-th element of ``itertools.combinations(range(p), s)``, found without
+listing the others: among the subsets whose smallest element is j there are C(p - 1 - j, s - 1).
 """
 
 from __future__ import annotations

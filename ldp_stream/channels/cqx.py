@@ -1,12 +1,12 @@
 """The CQX(q, s) channel: public block, face-aware grid, randomized response, affine decoder.
 
-The contribution ``g = X (f - tau)``, f = 1{Y <= X'b}, lies on two faces: the intercept coordinate is a_f = f - tau and
-slope j lies in a_f [l_j, u_j]. One report is made so (p = d + 1 coordinates, intercept first):
+The contribution ``g = X (f - tau)``, f = 1{Y <= X'b}, lies on two faces: the intercept coordinate is
+a_f = f - tau and slope j lies in a_f [l_j, u_j]. One report is made so (p = d + 1 coordinates, intercept first):
 
 1. a block S of s coordinates is drawn uniformly, independently of the data, so w_j = P(j in S) = s/p;
-2. if 0 in S the category is (f, grid index of each slope in S) on face f's own grid of q equidistant points on
-   a_f [l_j, u_j], K = 2 q^(s-1); otherwise each slope has q points on the hull of both faces' intervals, K = q^s;
-   stochastic rounding to the two neighbouring points is unbiased and independent per coordinate;
+2. if 0 in S the category is (f, grid index of each slope in S) on face f's own grid of q equidistant points
+   on a_f [l_j, u_j], K = 2 q^(s-1); otherwise each slope has q points on the hull of both faces' intervals,
+   K = q^s; stochastic rounding to the two neighbouring points is unbiased, independent per coordinate;
 3. the category goes through k-ary randomized response (pi, rho).
 
 With v(c) the grid values of category c and V their sum over all categories, the server decodes
@@ -60,8 +60,8 @@ class CQX:
     Raises
     ------
     InvalidInput
-        If a parameter is out of range, the alphabet has over 2^16 categories, there are over 2^32 blocks, or epsilon
-        is too small for the integer sampler.
+        If a parameter is out of range, the alphabet has over 2^16 categories, there are over 2^32 blocks, or
+        epsilon is too small for the integer sampler.
 
     Examples
     --------
@@ -73,8 +73,8 @@ class CQX:
 
     Notes
     -----
-    Formal guarantee: the whole report (block and category) is epsilon-LDP, exactly, for every g of the support and
-    for every block; blocks are independent of the data.
+    Formal guarantee: the whole report (block and category) is epsilon-LDP, exactly, for every g of the
+    support and for every block; blocks are independent of the data.
     """
 
     epsilon: float
@@ -93,8 +93,8 @@ class CQX:
                 )
         integer_in(2, _MOST_CATEGORIES, q=self.q)
         integer_in(1, self.p, s=self.s)
-        if (largest := max(self._alphabet(True), self._alphabet(False))) > _MOST_CATEGORIES:
-            raise InvalidInput(f"q = {self.q}, s = {self.s}: {largest} categories, at most 2^16 are allowed")
+        if max(self._alphabet(True), self._alphabet(False)) > _MOST_CATEGORIES:
+            raise InvalidInput(f"q = {self.q}, s = {self.s}: more than 2^16 categories, the most that is allowed")
         if self.n_blocks > _MOST_BLOCKS:
             raise InvalidInput(
                 f"s = {self.s}: {self.n_blocks} blocks of {self.p} coordinates, at most 2^32 are allowed"
@@ -232,7 +232,7 @@ class CQX:
     # ------------------------------------------------------------------ the exact law
 
     def law(self, g: Sequence[float], block: int) -> tuple[Fraction, ...]:
-        """Return the exact probabilities of all categories of ``block`` given g, as rationals that sum to 1."""
+        """Return the exact probabilities of all categories of ``block`` given g: rationals that sum to 1."""
         coordinates = self.coordinates(block)
         with_intercept = coordinates[0] == 0
         face = int(g[0] > 0)
@@ -250,7 +250,7 @@ class CQX:
 
     @cached_property
     def second_moments(self) -> tuple[float, ...]:
-        """E g~_j^2 of each coordinate under the public convention P(f = 1) = tau, slopes uniform on [l_j, u_j]."""
+        """E g~_j^2 of each coordinate, by public convention with P(f = 1) = tau, slopes uniform on [l_j, u_j]."""
         p, s = self.p, self.s
         share_with = (s - 1) / (p - 1) if p > 1 else 0.0  # P(0 in S | j in S)
         inclusion = s / p

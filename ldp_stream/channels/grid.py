@@ -1,7 +1,7 @@
 """A grid of q equidistant points on [lower, upper] with unbiased stochastic rounding.
 
-A value between the points k and k + 1, at fraction t of their distance, goes to k + 1 with probability t, so its mean is
-the value itself. The probability is an integer over 2^62, and the sampler compares integers with it.
+A value between the points k and k + 1, at fraction t of their distance, goes to k + 1 with probability t, so
+its mean is the value itself. The probability is an integer over 2^62, with which the sampler compares.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class UniformGrid:
         return (self.q - 1) / (self.upper - self.lower)
 
     def neighbours(self, value: float) -> tuple[int, int]:
-        """Return (k, m): the value goes to point k + 1 with probability m/2^62, else to k; m = 0 at the last point.
+        """Return (k, m): the value goes to point k + 1 with probability m/2^62, else to k.
 
-        A value outside the grid is taken to its nearer end.
+        At the last point m = 0. A value outside the grid is taken to its nearer end.
         """
         place = (value - self.lower) * self._per_unit
         if place <= 0:
@@ -50,7 +50,7 @@ class UniformGrid:
     def mean_weights(self, lower: float, upper: float) -> list[float]:
         """Return the probability of each point after rounding a value that is uniform on [lower, upper].
 
-        The interval lies inside the grid; the weights are exact integrals of the piecewise linear rounding law.
+        The interval lies inside the grid; the weights are integrals of the piecewise linear rounding law.
         """
         weights = [0.0] * self.q
         points = self.points

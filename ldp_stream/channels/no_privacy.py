@@ -1,6 +1,7 @@
 """The non-private reference: the contribution itself is the payload.
 
-It protects nothing. It exists so that a study can put the price of privacy beside a result; a real ``Reporter`` refuses it.
+It protects nothing. It exists so that a study can put the price of privacy beside a result; a real
+``Reporter`` refuses it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class NoPrivacy:
 
     @cached_property
     def second_moments(self) -> tuple[float, ...]:
-        """E g_j^2 of each coordinate under the public convention P(f = 1) = tau, slopes uniform on [l_j, u_j]."""
+        """E g_j^2 of each coordinate, by public convention with P(f = 1) = tau, slopes uniform on [l_j, u_j]."""
         face = self.tau * (1 - self.tau)
         return (face, *(face * (low * low + low * high + high * high) / 3 for low, high in self.intervals))
 

@@ -4,9 +4,10 @@ The true category of K is kept with probability pi and replaced by each other on
 
     pi = e^eps / (e^eps + K - 1),     rho = (1 - pi) / (K - 1),
 
-so that pi/rho = e^eps. A device draws integers, hence pi is rounded down to T/2^62 (a larger pi would break the
-guarantee: rounding pi in float64 does so in about half of all cases), and rho is the rational it then is. The decoder
-uses the same two rationals, so the report is exactly eps'-LDP with eps' = ln(pi/rho) <= eps and decoding is unbiased.
+so that pi/rho = e^eps. A device draws integers, hence pi is rounded down to T/2^62 (a larger pi would break
+the guarantee: rounding pi in float64 does so in about half of all cases), and rho is the rational it then is.
+The decoder uses the same two rationals, so the report is exactly eps'-LDP with eps' = ln(pi/rho) <= eps and
+decoding is unbiased.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _LARGE_EPSILON = 200.0  # (K - 1) e^-200 < 2^-62 for every alphabet allowed here
 
 @lru_cache(maxsize=1024)
 def _floor_of_pi(epsilon: float, categories: int) -> int:
-    """Return floor(2^62 pi) by interval arithmetic: decimal exp is correctly rounded, its neighbours enclose e^eps."""
+    """Return floor(2^62 pi), certified: decimal exp is correctly rounded, so its neighbours enclose e^eps."""
     if epsilon >= _LARGE_EPSILON:
         return _ONE - 1
     digits = 40
@@ -85,8 +86,8 @@ class RandomizedResponse:
         integer_in(2, 1 << 16, categories=self.categories)
         if self.keep * self.categories <= _ONE:
             raise InvalidInput(
-                f"epsilon = {self.epsilon!r}: too small for the integer sampler with {self.categories} categories: "
-                "the rounded probability of the true category would not be above 1/K"
+                f"epsilon = {self.epsilon!r}: too small for the integer sampler with {self.categories} "
+                "categories: the rounded probability of the true category would not be above 1/K"
             )
 
     @cached_property
@@ -111,6 +112,6 @@ class RandomizedResponse:
         return category if kept else other + (other >= category)
 
     def law(self, truth: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        """Return the exact law of the output when the true category has the law ``truth`` (length K, sum 1)."""
+        """Return the exact law of the output when the true category has the law ``truth`` (K numbers, sum 1)."""
         gain = self.pi - self.rho
         return tuple(self.rho + gain * probability for probability in truth)

@@ -1,13 +1,14 @@
 """The device's side of a campaign: one private report of one record, whatever the record holds.
 
-At the parameters b of its chain the device computes, in the working scale, the contribution of its user to the estimating
-equation of quantile regression,
+At the parameters b of its chain the device computes, in the working scale, the contribution of its user to
+the estimating equation of quantile regression,
 
     g_b(X, Y) = X (1{Y <= X'b} - tau),
 
-and sends it through the campaign's channel. What decides where the report belongs is the token alone, never the data:
-partition = token mod P, chain = (token div P) mod chains. A device that was asked always answers: a missing or unreadable
-feature takes its centre, a missing target the public middle of its range, and no exception depends on the record.
+and sends it through the campaign's channel. What decides where the report belongs is the token alone, never
+the data: partition = token mod P, chain = (token div P) mod chains. A device that was asked always answers: a
+missing or unreadable feature takes its centre, a missing target the public middle of its range, and no
+exception depends on the record.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Reporter:
     campaign
         The public contract.
     ledger
-        The device's ledger, or the path of its file (made when it does not exist). It holds the device's secret and what
-        the owner allows, and refuses a second report.
+        The device's ledger, or the path of its file (made when it does not exist). It holds the device's
+        secret and what the owner allows, and refuses a second report.
 
     Raises
     ------
@@ -59,7 +60,8 @@ class Reporter:
     --------
     >>> from ldp_stream.reports import ChainParameters
     >>> campaign = Campaign.model_validate({
-    ...     "kind": "quantile", "name": "trips", "tau": 0.5, "epsilon": 2.0, "target": {"lower": 0, "upper": 60},
+    ...     "kind": "quantile", "name": "trips", "tau": 0.5, "epsilon": 2.0,
+    ...     "target": {"lower": 0, "upper": 60},
     ...     "features": {"miles": {"lower": 0, "upper": 30}},
     ... })
     >>> start = Parameters(digest=campaign.digest_prefix, partition=0, round=0, n=0,
@@ -75,9 +77,9 @@ class Reporter:
 
     Notes
     -----
-    Formal guarantee: the report is epsilon-LDP in the whole record (x, y), with the campaign's epsilon, for every
-    parameters message, an adversarial one included. That somebody reports, the token, the block and the round do not depend
-    on the record.
+    Formal guarantee: the report is epsilon-LDP in the whole record (x, y), with the campaign's epsilon, for
+    every parameters message, an adversarial one included. That somebody reports, the token, the block and the
+    round do not depend on the record.
     """
 
     def __init__(self, campaign: Campaign, ledger: Ledger | str | os.PathLike[str]) -> None:
@@ -92,7 +94,7 @@ class Reporter:
 
     @classmethod
     def simulated(cls, campaign: Campaign, seed: int | None = None) -> Self:
-        """Return a stand-in for many devices, for studies: every report is a new user's, no ledger, any channel.
+        """Return a stand-in for many devices, for studies: each report is a new user's; no ledger.
 
         Parameters
         ----------
@@ -130,7 +132,8 @@ class Reporter:
         Parameters
         ----------
         x
-            Features by name, in the user's units. Missing or unreadable ones take their centre, others are clipped.
+            Features by name, in the user's units. Missing or unreadable ones take their centre, others are
+            clipped.
         y
             Target in the user's units; missing or unreadable: the middle of its range.
         parameters
@@ -159,7 +162,7 @@ class Reporter:
         return decode_report(made)
 
     def resend(self) -> Report | None:
-        """Return the report that this device has made in this campaign, the same again, or None when there is none.
+        """Return the report that this device has made in this campaign, the same again, or None.
 
         Raises
         ------
@@ -210,7 +213,7 @@ class Reporter:
     def privatize(
         self, x: Mapping[str, object], y: object, beta: Sequence[float]
     ) -> CategoryPayload | VectorPayload:
-        """Return one fresh private payload of a record at the coefficients ``beta`` (p floats, working scale).
+        """Return one fresh private payload of a record at the coefficients ``beta``, in the working scale.
 
         It is what :meth:`report` sends, without the envelope and without the ledger's protection: each call
         spends the campaign's epsilon of the record once more.

@@ -1,0 +1,199 @@
+"""The main path's benchmarks: single reports, batches, the device, and memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+from river import linear_model, optim
+
+from ldp_stream import Aggregator, Campaign, PrivateQuantileRegressor, ReportBatch, Reporter
+from ldp_stream.channels.base import CategoryPayload
+
+from .harness import Row, fastest
+
+__all__ = ["rows"]
+
+D = 5
+MICRO = 1e6
+
+
+def campaign() -> Campaign:
+    """The campaign that is timed: d = 5, CQX(2, 1), epsilon 2, self-normalized inference."""
+    features = {f"x{j}": {"lower": -1, "upper": 1} for j in range(D)}
+    target = {"lower": -1, "upper": 1}
+    return Campaign.model_validate(
+        {
+            "kind": "quantile",
+            "name": "bench",
+            "tau": 0.5,
+            "epsilon": 2.0,
+            "target": target,
+            "features": features,
+        }
+    )
+
+
+def random_batch(contract: Campaign, n: int, seed: int) -> ReportBatch:
+    """Return n reports with uniform blocks and categories."""
+    draw = np.random.default_rng(seed)
+    blocks, categories = contract.mechanism.n_blocks, contract.mechanism.categories(0)  # type: ignore[union-attr]
+    return ReportBatch(
+        contract.digest_prefix,
+        np.zeros(n, np.uint32),
+        np.zeros(n, np.uint16),
+        draw.integers(0, 256, (n, 16), np.uint8),
+        draw.integers(0, blocks, n).astype(np.uint32),
+        draw.integers(0, categories, n).astype(np.uint16),
+    )
+
+
+def plain_loop(contract: Campaign, batch: ReportBatch, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Fold the batch as the formulas say, a report at a time: step, projection, average, V's sums."""
+    p, steps, radius = table.shape[2], contract.step_rule, contract.radius
+    b, mean = np.zeros(p), np.zeros(p)
+    A, B, C = np.zeros((p, p)), np.zeros(p), 0.0
+    assert batch.block is not None
+    assert batch.category is not None
+    for i, (block, category) in enumerate(zip(batch.block.tolist(), batch.category.tolist(), strict=True), 1):
+        b = np.clip(b - steps.at(i) * table[block, category], -radius, radius)
+        d = (b - mean) / i
+        mean = mean + d
+        A = A - np.outer(d, B) - np.outer(B, d) + C * np.outer(d, d)
+        B = B - C * d
+        C += float(i) ** 2
+    return A
+
+
+def single_reports(count: int, rounds: int) -> Row:
+    """``learn_report`` against river's own quantile regression on raw values."""
+    draw = random.Random(1)
+    names = [f"x{j}" for j in range(D)]
+    data = [({name: draw.uniform(-1, 1) for name in names}, draw.uniform(-1, 1)) for _ in range(count)]
+    model = PrivateQuantileRegressor(dict.fromkeys(names, (-1, 1)), (-1, 1), epsilon=2.0, seed=1)
+    device, parameters = Reporter.simulated(model.campaign, seed=1), model.parameters()
+    reports = [device.report(x, y, parameters) for x, y in data]
+    river = linear_model.LinearRegression(loss=optim.losses.Quantile(0.5))
+
+    def ours() -> None:
+        for report in reports:
+            model.learn_report(report)
+        model.parameters()
+
+    def theirs() -> None:
+        for x, y in data:
+            river.learn_one(x, y)
+
+    mine, other = (seconds / count * MICRO for seconds in fastest([ours, theirs], rounds))
+    return Row.of(
+        "learn_report, one by one, d = 5", "us", mine, "river LinearRegression.learn_one", other, ratio=0.5
+    )
+
+
+def batches(count: int, rounds: int) -> list[Row]:
+    """``ingest_many`` of columns and of report objects against the plain loop."""
+    contract = campaign()
+    batch = random_batch(contract, count, seed=2)
+    few = max(count // 100, 100)
+    small = batch[:few]
+    objects = list(batch[: max(count // 10, 100)])
+    mechanism = contract.mechanism
+    table = np.zeros((mechanism.n_blocks, 2, mechanism.p))  # type: ignore[union-attr]
+    for block in range(table.shape[0]):
+        for category in range(2):
+            coordinates, values = mechanism.decode(CategoryPayload(block, category))  # type: ignore[arg-type]
+            table[block, category, list(coordinates)] = values
+    columns, things, loop = fastest(
+        [
+            lambda: Aggregator(contract).ingest_many(batch),
+            lambda: Aggregator(contract).ingest_many(objects),
+            lambda: plain_loop(contract, small, table),
+        ],
+        rounds,
+    )
+    plain = loop / few * MICRO
+    name = "numpy, event by event"
+    return [
+        Row.of(
+            f"ingest_many of {count:,} in columns, p = 6",
+            "us",
+            columns / count * MICRO,
+            name,
+            plain,
+            figure=0.1,
+        ),
+        Row.of(
+            "ingest_many of report objects, p = 6",
+            "us",
+            things / len(objects) * MICRO,
+            name,
+            plain,
+            ratio=0.1,
+        ),
+    ]
+
+
+def device(count: int, rounds: int) -> Row:
+    """A device's report with the system's entropy and no ledger, against one draw of that entropy."""
+    contract = campaign()
+    reporter, parameters = Reporter.simulated(contract), Aggregator(contract).parameters()
+    x = {f"x{j}": 0.1 * j for j in range(D)}
+
+    def report() -> None:
+        for _ in range(count):
+            reporter.report(x, 0.3, parameters)
+
+    def draw() -> None:
+        for _ in range(count):
+            os.urandom(8)
+
+    mine, other = (seconds / count * MICRO for seconds in fastest([report, draw], rounds))
+    return Row.of("a device's report, no ledger, d = 5", "us", mine, "os.urandom(8)", other, figure=20.0)
+
+
+_MEMORY = """
+import resource, sys
+from ldp_stream import Aggregator
+from tests.benchmarks.quantile import campaign, random_batch
+contract, n = campaign(), int(sys.argv[1])
+server = Aggregator(contract)
+step = 50_000
+for start in range(0, n, step):
+    server.ingest_many(random_batch(contract, min(step, n - start), seed=start))
+server.estimate()
+print(len(server.snapshot()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def memory(few: int, many: int) -> list[Row]:
+    """Bytes of state and peak memory after few and many reports, each in a process of its own."""
+    found = {}
+    for n in (few, many):
+        done = subprocess.run(
+            [sys.executable, "-c", _MEMORY, str(n)], capture_output=True, text=True, check=True
+        )
+        found[n] = [int(word) for word in done.stdout.split()]
+    rows = []
+    for place, (name, unit, per) in enumerate((("state", "KiB", 1024.0), ("peak memory", "MiB", 1024.0))):
+        high, low = found[many][place] / per, found[few][place] / per
+        rows.append(Row.of(f"{name} after {many:,} reports", unit, high, f"after {few:,}", low, ratio=1.1))
+    return rows
+
+
+def rows(scale: float = 1.0) -> list[Row]:
+    """Return the rows; ``scale`` below 1 makes every size smaller, to try the program."""
+
+    def size(n: int) -> int:
+        return max(int(n * scale), 100)
+
+    repeats = 9 if scale == 1.0 else 1
+    return [
+        single_reports(size(20_000), repeats),
+        *batches(size(1_000_000), repeats),
+        device(size(5_000), repeats),
+        *memory(size(100_000), size(10_000_000)),
+    ]
