@@ -86,6 +86,7 @@ class LineFile:
         self._next = 0
         self._tail = b""
         self._ended = False
+        self._fault: InvalidInput | None = None
 
     def _magic(self) -> bytes:
         """Return the first two bytes without taking them."""
@@ -114,6 +115,11 @@ class LineFile:
 
         A regular file gives as many as there are. A pipe gives what has arrived, at least one line, rather
         than wait.
+
+        Raises
+        ------
+        InvalidInput
+            If nothing is left but what cannot be read: a damaged gzip file, or a line without an end.
         """
         while not self._ended:
             ready = len(self._block) - self._next
@@ -121,6 +127,8 @@ class LineFile:
                 break
             self._fill()
         lines = self._block[self._next : self._next + count]
+        if not lines and self._fault is not None:
+            raise self._fault
         self._next += len(lines)
         self.line += len(lines)
         self.byte += sum(map(len, lines))
@@ -134,23 +142,30 @@ class LineFile:
         self.byte -= sum(map(len, lines))
 
     def _fill(self) -> None:
-        """Read one more block and cut it into lines; what follows the last line end waits for the next."""
-        left = self._block[self._next :]
-        last = self.line + len(left)
+        """Read one more block and cut it into lines; what follows the last line end waits for the next.
+
+        If that fails, the lines before are handed out first, and then the error is raised.
+        """
+        del self._block[: self._next]
+        self._next = 0
+        last = self.line + len(self._block)
         try:
             block = self._stream.read1(_BLOCK_BYTES)
         except (EOFError, OSError, zlib.error) as error:
-            raise InvalidInput(f"{self.name}: cannot be read beyond line {last}: {error}") from None
+            self._fault = InvalidInput(f"{self.name}: cannot be read beyond line {last}: {error}")
+            self._ended = True
+            return
         self._ended = not block
         lines = (self._tail + block).splitlines(keepends=True)
         unfinished = bool(block) and not lines[-1].endswith(b"\n")
         self._tail = lines.pop() if unfinished else b""
-        self._block, self._next = left + lines, 0
+        self._block += lines
         if len(self._tail) > _LONGEST_LINE:
             line = last + len(lines) + 1
-            raise InvalidInput(
-                f"{self.name}, line {line}: over {_LONGEST_LINE} bytes long; is it a text file?"
+            self._fault = InvalidInput(
+                f"{self.name}, line {line}: over {_LONGEST_LINE} bytes; is it a text file?"
             )
+            self._ended = True
 
     def resume(self, position: Position) -> None:
         """Go to a position of an earlier reading.
@@ -174,7 +189,8 @@ class LineFile:
 
     def _clear(self, line: int, byte: int) -> None:
         self.line, self.byte = line, byte
-        self._block, self._next, self._tail, self._ended = [], 0, b"", False
+        self._block, self._next, self._tail = [], 0, b""
+        self._ended, self._fault = False, None
 
     def _jump(self, line: int, byte: int) -> None:
         """Seek in a plain file, and look at the byte before the position: it must end a line or the file."""
@@ -197,9 +213,11 @@ class LineFile:
         while self.byte < byte:
             lines = self.take(10_000)
             if not lines:
-                raise self._misfit(line, byte)
-            while self.byte > byte:
-                self.give_back([lines.pop()])
+                break
+            if self.byte > byte:
+                while self.byte > byte:
+                    self.give_back([lines.pop()])
+                break
         if (self.line, self.byte) != (line, byte):
             raise self._misfit(line, byte)
 

@@ -5,11 +5,11 @@
 
 The files are yellow-taxi trip records of New York City's Taxi and Limousine Commission, as CSV, gzip or
 Parquet; a folder stands for its files. The tau-quantile of log minutes is linear in log miles, weekday rush
-hours (8 to 19), night (0 to 6) and airport fare. Trips of 0.1 to 30 miles and 1 to 120 minutes are used, which
-is decided before the study and not protected. They are shuffled once; most are learnt from, one report a trip.
-The others, held out, give the check loss (the mean of rho_tau(y - fit), rho_tau(u) = u (tau - 1{u < 0})), its
-ratio to that of the same averaged SGD without privacy, and the hit rate (the share of y <= fit: tau at best).
-All are medians over seeds. Nothing is tuned; the channel's block is 1 coordinate up to epsilon 2 and 3 above.
+hours (8 to 19), night (0 to 6) and airport fare. Trips of 0.1 to 30 miles and 1 to 120 minutes are used; that
+is decided before the study and not protected. They are shuffled once and most are learnt from, one report a
+trip. The others, held out, give the check loss, the mean of rho_tau(y - fit) with rho_tau(u) = u (tau - 1{u < 0});
+its ratio to that of the same averaged SGD without privacy; and the hit rate, the share of y <= fit, which should
+be tau. All are medians over seeds. Nothing is tuned; a report has 1 coordinate up to epsilon 2 and 3 above.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from ldp_stream import PrivateQuantileRegressor
+from ldp_stream import Aggregator, PrivateQuantileRegressor
 from ldp_stream.connectors.tlc import TlcSource
 from ldp_stream.datasets.taxi import TaxiTrips
 from ldp_stream.datasets.tlc import LOG_MILES_BOUNDS, LOG_MINUTES_BOUNDS
@@ -69,7 +70,7 @@ class Study(NamedTuple):
 
 
 def read_trips(paths: Sequence[Path], progress: Progress) -> Trips:
-    """Return every usable trip of the files and folders, held at 40 bytes each; without any, synthetic trips."""
+    """Return every usable trip of the files, 40 bytes each; without files, synthetic trips."""
     if not paths:
         console.print("No files given: these are 360,000 synthetic trips.")
         return Trips(*map(np.concatenate, zip(*TaxiTrips(360_000, seed=1).blocks(), strict=True)))
@@ -144,13 +145,23 @@ def summary(results: dict[Study, dict[str, Any]], tau: float, epsilon: float | N
 
 
 def label(epsilon: float | None) -> str:
-    """Return how a row is named in table and plot."""
-    return "none (NOT PRIVATE)" if epsilon is None else f"{epsilon:g}"
+    """Return how an epsilon is named in table and plot."""
+    return "NOT PRIVATE" if epsilon is None else f"{epsilon:g}"
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print the rows, one a line."""
-    table = Table("tau", "epsilon", "check loss", "ratio", "hit rate", "intercept", *FEATURES)
+    """Print a line for each row."""
+    headers = (
+        "tau",
+        "epsilon",
+        "check loss",
+        "ratio",
+        "hit rate",
+        "intercept",
+        "log miles",
+        *list(FEATURES)[1:],
+    )
+    table = Table(*headers, box=SIMPLE_HEAD)
     for row in rows:
         measures = f"{row['loss']:.5f}", f"{row['loss_ratio']:.4f}", f"{row['hit_rate']:.4f}"
         coefficients = (f"{value:.3f}" for value in row["coefficients"].values())
@@ -162,22 +173,29 @@ def save_plot(path: Path, rows: list[dict[str, Any]], held_out: Trips) -> None:
     """Draw the fitted quantiles of minutes against miles, at rush hours and not, over some held-out trips."""
     from matplotlib import colormaps, pyplot
 
-    epsilons = list(dict.fromkeys(row["epsilon"] for row in rows if row["private"]))
-    colours = dict(zip(epsilons, colormaps["plasma"](np.linspace(0.0, 0.85, len(epsilons))), strict=True))
-    log_miles = np.log([0.3, 20.0])
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 5.2), sharex=True, sharey=True, layout="constrained")
-    for rush, title, axis in zip(
-        (0, 1), ("Other day and evening hours", "Weekday rush hours"), axes, strict=True
-    ):
+    private = list(dict.fromkeys(row["epsilon"] for row in rows if row["private"]))
+    colours = dict(zip(private, colormaps["plasma"](np.linspace(0.05, 0.85, len(private))), strict=True))
+    reach = np.array([0.4, 16.0])
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 5.5), sharex=True, sharey=True, layout="constrained")
+    for rush, title, axis in zip((0, 1), ("Other hours, not night", "Weekday rush hours"), axes, strict=True):
         shown = (held_out.x[:, 1:] == (rush, 0, 0)).all(axis=1)
         axis.loglog(*np.exp([held_out.x[shown, 0], held_out.y[shown]])[:, :4000], ".", ms=2, color="0.85")
         for row in rows:
-            style = {"color": colours[row["epsilon"]]} if row["private"] else {"color": "black", "ls": "--"}
-            minutes = np.exp(quantile(row["coefficients"], np.array([(x, rush, 0, 0) for x in log_miles])))
-            axis.plot(np.exp(log_miles), minutes, label=label(row["epsilon"]), **style)
-            axis.annotate(f"tau {row['tau']:g}", (20.0, minutes[-1]), (4, 0), textcoords="offset points")
-        axis.set(title=title, xlabel="miles", xlim=(0.3, 20), ylim=(1, 120))
+            x = np.array([(log_miles, rush, 0, 0) for log_miles in np.log(reach)])
+            look = {"color": colours[row["epsilon"]]} if row["private"] else {"color": "black", "ls": "--"}
+            name = label(row["epsilon"]) if row["tau"] == rows[0]["tau"] else None
+            axis.plot(reach, np.exp(quantile(row["coefficients"], x)), label=name, **look)
+        axis.set(title=title, xlabel="miles", xlim=reach, ylim=(1.5, 100))
+        for ticks, set_ticks in (
+            ((0.5, 1, 2, 5, 10), axis.set_xticks),
+            ((2, 5, 10, 20, 50), axis.set_yticks),
+        ):
+            set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+            set_ticks([], minor=True)
     axes[0].set_ylabel("minutes")
+    axes[1].legend(title="epsilon", loc="lower right")
+    taus = " and ".join(f"{tau:g}" for tau in dict.fromkeys(row["tau"] for row in rows))
+    figure.suptitle(f"Fitted {taus} quantiles of trip time")
     figure.savefig(path, dpi=150)
 
 
@@ -195,16 +213,19 @@ def count(text: str) -> int:
 
 def main() -> None:
     """Read the command line, learn, and print what was found."""
-    parser = argparse.ArgumentParser(description="Private quantiles of taxi trip times, and the price of privacy.")
-    option = parser.add_argument
-    option("paths", nargs="*", type=Path, metavar="PATH", help="trip records or folders of them (synthetic trips)")
-    option("--taus", type=numbers, default="0.5,0.9", help="quantile levels (%(default)s)")
-    option("--epsilons", type=numbers, default="1,2,4,8,none", help="none is not private (%(default)s)")
-    option("--seeds", type=count, default=5, help="runs of each (%(default)s)")
-    option("--learn", type=count, default=300_000, help="trips to learn from (%(default)s)")
-    option("--jobs", type=count, default=2, help="processes (%(default)s)")
-    option("--json", action="store_true", help="print JSON instead of a table")
-    option("--plot", type=Path, metavar="FILE", help="save a picture, which needs matplotlib")
+    parser = argparse.ArgumentParser(description="Private quantiles of taxi trip times.")
+    parser.add_argument(
+        "paths", nargs="*", type=Path, metavar="PATH", help="files or folders; none: synthetic"
+    )
+    parser.add_argument("--taus", type=numbers, default="0.5,0.9", help="quantile levels (%(default)s)")
+    parser.add_argument(
+        "--epsilons", type=numbers, default="1,2,4,8,none", help="none: not private (%(default)s)"
+    )
+    parser.add_argument("--seeds", type=count, default=5, help="runs of each (%(default)s)")
+    parser.add_argument("--learn", type=count, default=300_000, help="trips to learn from (%(default)s)")
+    parser.add_argument("--jobs", type=count, default=2, help="processes (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="save a picture; needs matplotlib")
     given = parser.parse_args()
     try:
         rows, held_out = carry_out_all(given)
@@ -224,7 +245,7 @@ def carry_out_all(given: argparse.Namespace) -> tuple[list[dict[str, Any]], Trip
     private = [epsilon for epsilon in given.epsilons if epsilon is not None]
     studies += [Study(*each) for each in product(given.taus, private, range(1, given.seeds + 1))]
     for study in studies:
-        study.model().campaign  # refuses nonsense before anything is read
+        Aggregator(study.model().campaign)  # refuses nonsense before anything is read
     with Progress(console=console) as progress:
         parts = split(read_trips(given.paths, progress), given.learn)
         with get_context("spawn").Pool(given.jobs, start_worker, parts) as pool:

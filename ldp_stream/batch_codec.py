@@ -3,7 +3,7 @@
 Binary, little-endian: one byte (0x11 category, 0x12 vector), digest 8, n u32, p u16 (0 for category reports),
 then whole columns: round u32, chain u16, token 16 bytes, and block u32, category u16, or n x p float64 in row
 order: 28 bytes a category report. Whatever the bytes, the only exception is
-:class:`~ldp_stream.errors.InvalidReport`.
+:class:`~ldp_stream.errors.InvalidReport`, with a message of one line that repeats nothing of them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def decode_batch(data: bytes) -> ReportBatch:
     InvalidReport
         If the bytes are not exactly one set of columns; nothing else is ever raised, whatever the bytes.
     """
-    return _from_binary(bytes(data)) if data[:1] in (b"\x11", b"\x12") else _from_json(data)
+    data = bytes(data)  # any other buffer, such as a memoryview, as well
+    return _from_binary(data) if data[:1] in (b"\x11", b"\x12") else _from_json(data)
 
 
 def _from_binary(data: bytes) -> ReportBatch:
@@ -108,12 +109,12 @@ def _from_json(data: bytes) -> ReportBatch:
         raise InvalidReport(f"neither binary nor JSON columns: {first_problem(error)}") from None
     values = None
     if columns.values is not None:
-        widths = {len(row) for row in columns.values}
-        if len(widths) > 1:
-            raise InvalidReport(f"values: rows of widths {sorted(widths)[:2]}: must all be equal")
-        values = np.array(columns.values, np.float64).reshape(
-            len(columns.values), -1 if columns.values else 0
-        )
+        widths = sorted({len(row) for row in columns.values})
+        if len(widths) != 1:
+            raise InvalidReport(
+                f"values: rows of widths {widths[:2]}: must all be equal, and at least one row"
+            )
+        values = np.array(columns.values, np.float64).reshape(len(columns.values), *widths)
     if (columns.kind == "vector") != (values is not None):
         raise InvalidReport(f"columns of kind {columns.kind!r}: do not fit the kind")
     return ReportBatch(

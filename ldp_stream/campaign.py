@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from .campaign_parts import (
     Channel,
@@ -32,8 +32,10 @@ from .campaign_parts import (
     SelfNormalized,
     Target,
     Tau,
+    Tuning,
     Whole,
 )
+from .campaign_problems import field_problems, joint_problems
 from .channels.cqx import CQX
 from .channels.no_privacy import NoPrivacy
 from .errors import InvalidCampaign, InvalidInput
@@ -80,15 +82,19 @@ class Campaign(Section):
     Examples
     --------
     >>> campaign = Campaign.model_validate({
-    ...     "kind": "quantile", "name": "trips", "tau": 0.5, "epsilon": 2, "target": {"lower": 0, "upper": 4.8},
-    ...     "features": {"log_miles": {"lower": -2.4, "upper": 3.5}, "rush": {"lower": 0, "upper": 1, "centre": 0}},
+    ...     "kind": "quantile", "name": "trips", "tau": 0.5, "epsilon": 2,
+    ...     "target": {"lower": 0, "upper": 4.8},
+    ...     "features": {
+    ...         "log_miles": {"lower": -2.4, "upper": 3.5},
+    ...         "rush": {"lower": 0, "upper": 1, "centre": 0},
+    ...     },
     ... })
     >>> campaign.channel, campaign.scale.names
     (CQXChannel(kind='cqx', q=2, s=1), ('intercept', 'log_miles', 'rush'))
-    >>> Campaign(**{**campaign.model_dump(), "tau": 2.0, "epsilon": 0})
+    >>> Campaign(**{**campaign.model_dump(), "tau": 2.0, "target": {"lower": 0}})
     Traceback (most recent call last):
     ...
-    ldp_stream.errors.InvalidCampaign: tau = 2.0: Input should be less than 1; epsilon = 0: Input should be greater than 0
+    ldp_stream.errors.InvalidCampaign: tau = 2.0: Input should be less than 1; target.upper: missing
     """
 
     kind: Literal["quantile"]
@@ -100,7 +106,7 @@ class Campaign(Section):
     channel: Channel = CQXChannel()
     inference: SelfNormalized = SelfNormalized()
     steps: PowerSteps = PowerSteps()
-    radius: Annotated[Real, Field(gt=0)] = 3.0
+    radius: Tuning = 3.0
     burn_in: Annotated[Real, Field(ge=0, lt=1)] = 0.1
     rounds: Rounds = Rounds()
     partitions: Annotated[Whole, Field(ge=1, le=1 << 16)] = 1
@@ -113,9 +119,9 @@ class Campaign(Section):
         try:
             campaign = handler(data)
         except ValidationError as error:
-            problems += _field_problems(error)
+            problems += field_problems(error)
         if isinstance(data, Mapping):
-            problems += _joint_problems(data)
+            problems += joint_problems(data)
         if campaign is None or problems:
             raise InvalidCampaign("; ".join(problems))
         return campaign
@@ -129,18 +135,14 @@ class Campaign(Section):
         Raises
         ------
         InvalidCampaign
-            If the file cannot be read or parsed, or the campaign is refused; the message starts with the
-            path.
+            If the file cannot be read or parsed, or the campaign is refused; the path comes first.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
             data = _parse_json(text) if Path(path).suffix.lower() == ".json" else tomllib.loads(text)
         except OSError as error:
             raise InvalidCampaign(f"{path}: cannot be read: {error.strerror or error}") from None
-        except (
-            ValueError,
-            RecursionError,
-        ) as error:  # both parsers' errors and undecodable bytes are ValueErrors
+        except (ValueError, RecursionError) as error:  # a parser's error or undecodable bytes are ValueErrors
             raise InvalidCampaign(f"{path}: {error}") from None
         try:
             return cls.model_validate(data)
@@ -149,7 +151,7 @@ class Campaign(Section):
 
     @cached_property
     def canonical(self) -> str:
-        """The canonical JSON: every field, defaults included, keys sorted, no white space, floats as Python prints them."""
+        """The canonical JSON: all fields, also defaults, keys sorted, no white space, floats as in Python."""
         return json.dumps(
             self.model_dump(exclude_none=True), sort_keys=True, separators=(",", ":"), allow_nan=False
         )
@@ -213,7 +215,7 @@ class Campaign(Section):
         return RoundSchedule(self.step_rule, self.chains, self.rounds.stability, self.rounds.curvature)
 
     def route(self, token: int) -> tuple[int, int]:
-        """Return the (partition, chain) where the report with this token belongs, by public arithmetic alone."""
+        """Return the (partition, chain) where the report with this token belongs: public arithmetic alone."""
         return token % self.partitions, token // self.partitions % self.chains
 
     # ------------------------------------------------------------------ a value, compared and copied as one
@@ -253,67 +255,3 @@ def _parse_json(text: str) -> Any:
         return found
 
     return json.loads(text, object_pairs_hook=unique)
-
-
-# ---------------------------------------------------------------------- what is wrong, in one line
-
-
-def _field_problems(error: ValidationError) -> list[str]:
-    """Return one line for each field that pydantic refused: its path, its value and what is allowed."""
-    problems = []
-    for item in error.errors(include_url=False):
-        path = ".".join(str(part) for part in item["loc"] if part not in ("cqx", "none")) or "campaign"
-        what = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "missing":
-            problems.append(f"{path}: missing")
-        elif item["type"] == "extra_forbidden":
-            problems.append(f"{path}: unknown key")
-        else:
-            problems.append(
-                f"{path} = {item['input']!r}: {what}" if _is_scalar(item["input"]) else f"{path}: {what}"
-            )
-    return problems
-
-
-def _is_scalar(value: object) -> bool:
-    return isinstance(value, str | int | float | bool) or value is None
-
-
-def _joint_problems(data: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong between fields, as far as the fields concerned are sound by themselves."""
-    problems = []
-    channel = data.get("channel", CQXChannel())
-    kind = channel.get("kind") if isinstance(channel, Mapping) else getattr(channel, "kind", None)
-    given = data.get("epsilon") is not None
-    if kind == "none" and given:
-        problems.append(
-            f'epsilon = {data["epsilon"]!r}: must be absent with channel "none", which is not private'
-        )
-    if kind != "cqx":
-        return problems
-    if not given:
-        problems.append('epsilon: missing (only channel "none", which is not private, has none)')
-    features = _sound(Features, data.get("features"))
-    if features is None:
-        return problems
-    whole, block = (
-        _sound(Channel, channel),
-        _sound(Whole, channel.get("s", 1) if isinstance(channel, Mapping) else 1),
-    )
-    if whole is None and block is not None and block > len(features) + 1:
-        problems.append(f"channel.s = {block}: must be a whole number from 1 to {len(features) + 1}")
-    if whole is not None:
-        epsilon, tau = _sound(Epsilon, data.get("epsilon")), _sound(Tau, data.get("tau"))
-        intervals = tuple(feature.axis(name).interval for name, feature in features.items())
-        try:
-            CQX(1.0 if epsilon is None else epsilon, 0.5 if tau is None else tau, intervals, whole.q, whole.s)
-        except InvalidInput as error:
-            problems.append(f"channel: {error}")
-    return problems
-
-
-def _sound(annotation: Any, value: Any) -> Any:
-    try:
-        return TypeAdapter(annotation).validate_python(value)
-    except ValidationError:
-        return None

@@ -32,8 +32,11 @@ __all__ = [
     "SelfNormalized",
     "Target",
     "Tau",
+    "Tuning",
     "Whole",
 ]
+
+_LARGEST_BOUND, _SMALLEST_WIDTH = 1e30, 1e-30  # of a range, so that no coefficient overflows
 
 
 def _number(value: object) -> object:
@@ -50,6 +53,7 @@ Real = Annotated[float, BeforeValidator(_number), AfterValidator(_unsigned_zero)
 Whole = Annotated[int, BeforeValidator(_number)]  # 2 and 2.0 are the same number, 2.5 is refused
 Epsilon = Annotated[Real, Field(gt=0)]
 Tau = Annotated[Real, Field(gt=0, lt=1)]
+Tuning = Annotated[Real, Field(ge=1e-9, le=1e9)]  # so that no step, round or coefficient over- or underflows
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
@@ -67,8 +71,10 @@ class _Range(Section):
     def _ordered(self) -> Self:
         if not self.lower < self.upper:
             raise ValueError(f"lower = {self.lower!r} must be below upper = {self.upper!r}")
-        if not 1e-300 < self.upper - self.lower < 1e300:
-            raise ValueError(f"[{self.lower!r}, {self.upper!r}] must be between 1e-300 and 1e300 wide")
+        if max(-self.lower, self.upper) > _LARGEST_BOUND or self.upper - self.lower < _SMALLEST_WIDTH:
+            raise ValueError(
+                f"[{self.lower!r}, {self.upper!r}] must be inside [-1e30, 1e30] and at least 1e-30 wide"
+            )
         return self
 
 
@@ -121,7 +127,7 @@ class CQXChannel(Section):
     """The CQX(q, s) channel: grids of q points, blocks of s coordinates."""
 
     kind: Literal["cqx"] = "cqx"
-    q: Annotated[Whole, Field(ge=2)] = 2
+    q: Annotated[Whole, Field(ge=2, le=1 << 16)] = 2
     s: Annotated[Whole, Field(ge=1)] = 1
 
 
@@ -144,13 +150,13 @@ class PowerSteps(Section):
     """Steps eta_i = gain (i + delay v)^-exponent / sqrt(v), v the channel's public second moment."""
 
     kind: Literal["power"] = "power"
-    gain: Annotated[Real, Field(gt=0)] = 3.0
+    gain: Tuning = 3.0
     exponent: Annotated[Real, Field(gt=0.5, lt=1)] = 0.75
-    delay: Annotated[Real, Field(ge=0)] = 1000.0
+    delay: Annotated[Real, Field(ge=0, le=1e9)] = 1000.0
 
 
 class Rounds(Section):
-    """How long devices see the same parameters: N reports, N eta curvature <= stability; 0 means one report."""
+    """How long devices see the same parameters: N reports, N eta curvature <= stability; 0 means N = 1."""
 
     stability: Annotated[Real, Field(ge=0, lt=2)] = 0.3
-    curvature: Annotated[Real, Field(gt=0)] = 10.0
+    curvature: Tuning = 10.0

@@ -9,8 +9,9 @@ first byte  then                                                                
 0x02        digest 8, round u32, chain u16, token 16, p u16, p float64                        33 + 8 p
 =========  =================================================================================  ==========
 
-Whatever the bytes, the only exception is :class:`~ldp_stream.errors.InvalidReport`. Columns of many reports have a codec of
-their own (:mod:`ldp_stream.batch_codec`), since a device needs no numpy.
+Whatever the bytes, the only exception is :class:`~ldp_stream.errors.InvalidReport`, with a message of one
+line that repeats nothing of them. Columns of many reports have a codec of their own
+(:mod:`ldp_stream.batch_codec`), since a device needs no numpy.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CATEGORY, VECTOR = 0x01, 0x02
 _HEAD = struct.Struct("<B8sIH16s")
 _CATEGORY = struct.Struct("<IH")
 _WIDTH = struct.Struct("<H")
-_MOST_BYTES = 1 << 16  # of one report; the largest binary one has 32,801
+_MOST_BYTES = 1 << 17  # of one report; the largest, 4,096 values in JSON, has some 102,600
 _JSON: TypeAdapter[Report] = TypeAdapter(Annotated[Report, Field(discriminator="kind")])
 
 
@@ -65,22 +66,33 @@ def decode_report(data: bytes) -> Report:
     InvalidReport
         If the bytes are not exactly one report; nothing else is ever raised, whatever the bytes.
     """
+    data = bytes(data)  # any other buffer, such as a memoryview, as well
     if len(data) > _MOST_BYTES:
         raise InvalidReport(f"report of {len(data)} bytes: at most {_MOST_BYTES} are allowed")
     if data[:1] in (b"\x01", b"\x02"):
-        return _from_binary(bytes(data))
+        return _from_binary(data)
     try:
         return _JSON.validate_json(data)
     except ValidationError as error:
-        raise InvalidReport(f"neither a binary nor a JSON report: {first_problem(error)}") from None
+        raise InvalidReport(f"neither a binary nor a JSON report: {first_problem(error, tags=1)}") from None
 
 
-def first_problem(error: ValidationError) -> str:
-    """Return the first problem of a parsed message in one line, without echoing what it held."""
+def first_problem(error: ValidationError, *, tags: int = 0) -> str:
+    """Return the first problem of a parsed message in one line, without echoing what it held.
+
+    Parameters
+    ----------
+    error
+        What pydantic found.
+    tags
+        How many leading parts of the problem's path name a kind and not a field.
+    """
     item = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    path = ".".join(
-        str(part) for part in item["loc"] if part not in ("category", "vector") or len(item["loc"]) == 1
-    )
+    if item["type"] == "extra_forbidden":
+        return "unknown key"
+    if item["type"] == "union_tag_invalid":
+        return "kind: unknown"
+    path = ".".join(str(part) for part in item["loc"][tags:])
     return f"{path}: {item['msg']}" if path else item["msg"]
 
 

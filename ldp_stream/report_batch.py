@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidReport
-from .reports import CategoryReport, Report, VectorReport
+from .reports import MOST_VALUES, CategoryReport, Report, VectorReport
 
 __all__ = ["ReportBatch"]
+
+_TOKEN_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,48 +55,49 @@ class ReportBatch:
     values: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        payload = (
-            (self.values,) if self.block is None and self.category is None else (self.block, self.category)
-        )
-        if any(column is None for column in payload) or (self.values is not None and self.block is not None):
+        payload = [column for column in (self.block, self.category, self.values) if column is not None]
+        if len(payload) != (2 if self.values is None else 1):
             raise InvalidReport("columns: must be block and category, or values")
-        shapes = [
-            column.shape[0] for column in (self.round, self.chain, self.token, *payload) if column is not None
-        ]
-        if any(length != shapes[0] for length in shapes):
-            raise InvalidReport(f"columns of lengths {shapes}: must all be equal")
-        if self.values is not None and not np.isfinite(self.values).all():
-            raise InvalidReport("values: must be finite numbers")
+        columns = (self.round, self.chain, self.token, *payload)
+        lengths = [column.shape[0] for column in columns]
+        if lengths.count(lengths[0]) != len(lengths):
+            raise InvalidReport(f"columns of lengths {lengths}: must all be equal")
+        if self.token.shape[1:] != (_TOKEN_BYTES,):
+            raise InvalidReport(f"token: rows must have {_TOKEN_BYTES} bytes")
+        if self.values is not None:
+            if self.values.ndim != 2 or not 1 <= self.values.shape[1] <= MOST_VALUES:
+                raise InvalidReport(f"values: rows must have 1 to {MOST_VALUES} values")
+            if not np.isfinite(self.values).all():
+                raise InvalidReport("values: must be finite numbers")
 
     def __len__(self) -> int:
         return int(self.round.shape[0])
 
     def __getitem__(self, rows: slice) -> ReportBatch:
         """Return a slice of the batch; the columns are views."""
-        columns = (self.round, self.chain, self.token, self.block, self.category, self.values)
-        return ReportBatch(self.digest, *(None if column is None else column[rows] for column in columns))  #
-        type: ignore[arg-type]
+        return ReportBatch(
+            self.digest,
+            self.round[rows],
+            self.chain[rows],
+            self.token[rows],
+            None if self.block is None else self.block[rows],
+            None if self.category is None else self.category[rows],
+            None if self.values is None else self.values[rows],
+        )
 
     def __iter__(self) -> Iterator[Report]:
-        tokens = self.token.tobytes()
-        common = zip(self.round.tolist(), self.chain.tolist(), range(len(self)), strict=True)
-        for (round_, chain, k), payload in zip(common, self._payloads(), strict=True):
-            token = tokens[16 * k : 16 * k + 16].hex()
-            if self.values is None:
-                block, category = payload
-                yield CategoryReport(
-                    digest=self.digest, round=round_, chain=chain, block=block, category=category, token=token
-                )
-            else:
-                yield VectorReport(
-                    digest=self.digest, round=round_, chain=chain, values=tuple(payload), token=token
-                )
-
-    def _payloads(self) -> Iterable[tuple[int, int]] | list[list[float]]:
+        digest, hexed, digits = self.digest, self.token.tobytes().hex(), 2 * _TOKEN_BYTES
+        tokens = [hexed[place : place + digits] for place in range(0, len(hexed), digits)]
+        common = zip(self.round.tolist(), self.chain.tolist(), tokens, strict=True)
         if self.block is not None and self.category is not None:
-            return zip(self.block.tolist(), self.category.tolist(), strict=True)
-        assert self.values is not None
-        return self.values.tolist()  # type: ignore[no-any-return]
+            payloads = zip(self.block.tolist(), self.category.tolist(), strict=True)
+            for (round_, chain, token), (block, category) in zip(common, payloads, strict=True):
+                yield CategoryReport(
+                    digest=digest, round=round_, chain=chain, block=block, category=category, token=token
+                )
+        elif self.values is not None:
+            for (round_, chain, token), row in zip(common, self.values.tolist(), strict=True):
+                yield VectorReport(digest=digest, round=round_, chain=chain, values=tuple(row), token=token)
 
     @classmethod
     def from_reports(cls, reports: Iterable[Report]) -> ReportBatch:
@@ -109,28 +112,21 @@ class ReportBatch:
         rows = list(reports)
         if not rows:
             raise InvalidReport("reports: at least one is needed to know the campaign")
-        first = rows[0]
-        width = len(first.values) if isinstance(first, VectorReport) else 0
+        kind, digest = type(rows[0]), rows[0].digest
         for place, row in enumerate(rows):
-            if type(row) is not type(first) or row.digest != first.digest:
-                raise InvalidReport(
-                    f"reports[{place}]: must be a {type(first).__name__} of campaign {first.digest}"
-                )
-            if width and len(row.values) != width:  # type: ignore[union-attr]
-                raise InvalidReport(f"reports[{place}]: must have {width} values")
-        return cls(
-            first.digest,
-            np.array([row.round for row in rows], np.uint32),
-            np.array([row.chain for row in rows], np.uint16),
-            np.frombuffer(bytes.fromhex("".join([row.token for row in rows])), np.uint8).reshape(-1, 16),
-            **_payload_columns(rows),
-        )
-
-
-def _payload_columns(rows: list[Report]) -> dict[str, NDArray[np.generic]]:
-    if isinstance(rows[0], VectorReport):
-        return {"values": np.array([row.values for row in rows], np.float64)}  # type: ignore[union-attr]
-    return {
-        "block": np.array([row.block for row in rows], np.uint32),  # type: ignore[union-attr]
-        "category": np.array([row.category for row in rows], np.uint16),  # type: ignore[union-attr]
-    }
+            if type(row) is not kind or row.digest != digest:
+                raise InvalidReport(f"reports[{place}]: must be a {kind.__name__} of campaign {digest}")
+        round_ = np.array([row.round for row in rows], np.uint32)
+        chain = np.array([row.chain for row in rows], np.uint16)
+        tokens = bytes.fromhex("".join([row.token for row in rows]))
+        token = np.frombuffer(tokens, np.uint8).reshape(-1, _TOKEN_BYTES)
+        vectors = [row.values for row in rows if isinstance(row, VectorReport)]
+        for place, values in enumerate(vectors):
+            if len(values) != len(vectors[0]):
+                raise InvalidReport(f"reports[{place}]: must have {len(vectors[0])} values, as the first")
+        if vectors:
+            return cls(digest, round_, chain, token, values=np.array(vectors, np.float64))
+        categories = [row for row in rows if isinstance(row, CategoryReport)]
+        block = np.array([row.block for row in categories], np.uint32)
+        category = np.array([row.category for row in categories], np.uint16)
+        return cls(digest, round_, chain, token, block, category)

@@ -66,7 +66,7 @@ class VectorReport(_Message):
     digest: _Digest
     round: _UInt32
     chain: _UInt16
-    values: Annotated[tuple[_Finite, ...], Field(max_length=MOST_VALUES)]
+    values: Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MOST_VALUES)]
     token: _Token
 
     @property

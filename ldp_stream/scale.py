@@ -17,7 +17,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from ._validate import finite
 from .errors import InvalidInput
 
 __all__ = ["INTERCEPT", "Axis", "WorkingScale"]
@@ -25,11 +27,14 @@ __all__ = ["INTERCEPT", "Axis", "WorkingScale"]
 INTERCEPT = "intercept"
 
 
-def _usable(value: object) -> float | None:
+def _usable(value: Any) -> float | None:
     """Return the value as a float that is not NaN, or None for anything that is no number."""
     try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+        try:
+            number = float(value)
+        except OverflowError:  # an integer or a fraction beyond all floats: out of range, not missing
+            number = math.inf if value > 0 else -math.inf
+    except Exception:  # whatever an object in a user's record raises
         return None
     return None if math.isnan(number) else number
 
@@ -149,17 +154,16 @@ class WorkingScale:
         InvalidInput
             If a name is neither "intercept" nor a feature, or a weight is not a finite number.
         """
-        for name, weight in weights.items():
+        for name in weights:
             if name not in self.names:
                 raise InvalidInput(
                     f"contrast: unknown coefficient {name!r}: must be one of {', '.join(self.names)}"
                 )
-            if _usable(weight) is None or not math.isfinite(weight):
-                raise InvalidInput(f"contrast[{name!r}] = {weight!r}: must be a finite number")
-        base = float(weights.get(INTERCEPT, 0.0))
+        given = {name: finite(**{f"contrast[{name!r}]": weight}) for name, weight in weights.items()}
+        base = given.get(INTERCEPT, 0.0)
         a = [self.half * base]
         a += [
-            self.half * (weights.get(axis.name, 0.0) - base * axis.centre) / axis.half_width
+            self.half * (given.get(axis.name, 0.0) - base * axis.centre) / axis.half_width
             for axis in self.axes
         ]
         return base * self.middle, a

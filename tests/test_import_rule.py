@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("privacy", "noise"),
     ("channels",),
     ("plan", "scale"),
-    ("campaign", "campaign_parts", "reports", "report_batch", "codec", "batch_codec"),
+    ("campaign", "campaign_parts", "campaign_problems", "reports", "report_batch", "codec", "batch_codec"),
     ("inference", "deconvolution"),
     ("client", "server"),
     ("design",),

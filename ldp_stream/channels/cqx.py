@@ -1,7 +1,7 @@
 """The CQX(q, s) channel: public block, face-aware grid, randomized response, affine decoder.
 
 The contribution ``g = X (f - tau)``, f = 1{Y <= X'b}, lies on two faces: the intercept coordinate is
-a_f = f - tau and slope j lies in a_f [l_j, u_j]. One report is made so (p = d + 1 coordinates, intercept first):
+a_f = f - tau and slope j lies in a_f [l_j, u_j]. A report of p = d + 1 coordinates is made so:
 
 1. a block S of s coordinates is drawn uniformly, independently of the data, so w_j = P(j in S) = s/p;
 2. if 0 in S the category is (f, grid index of each slope in S) on face f's own grid of q equidistant points
@@ -94,7 +94,9 @@ class CQX:
         integer_in(2, _MOST_CATEGORIES, q=self.q)
         integer_in(1, self.p, s=self.s)
         if max(self._alphabet(True), self._alphabet(False)) > _MOST_CATEGORIES:
-            raise InvalidInput(f"q = {self.q}, s = {self.s}: more than 2^16 categories, the most that is allowed")
+            raise InvalidInput(
+                f"q = {self.q}, s = {self.s}: more than 2^16 categories, the most that is allowed"
+            )
         if self.n_blocks > _MOST_BLOCKS:
             raise InvalidInput(
                 f"s = {self.s}: {self.n_blocks} blocks of {self.p} coordinates, at most 2^32 are allowed"
@@ -250,7 +252,7 @@ class CQX:
 
     @cached_property
     def second_moments(self) -> tuple[float, ...]:
-        """E g~_j^2 of each coordinate, by public convention with P(f = 1) = tau, slopes uniform on [l_j, u_j]."""
+        """E g~_j^2 of each coordinate, by convention with P(f = 1) = tau and slopes uniform on [l_j, u_j]."""
         p, s = self.p, self.s
         share_with = (s - 1) / (p - 1) if p > 1 else 0.0  # P(0 in S | j in S)
         inclusion = s / p

@@ -31,15 +31,15 @@ class UniformGrid:
         return (*(self.lower + k * step for k in range(self.q - 1)), self.upper)
 
     @cached_property
-    def _per_unit(self) -> float:
-        return (self.q - 1) / (self.upper - self.lower)
+    def _width(self) -> float:
+        return self.upper - self.lower
 
     def neighbours(self, value: float) -> tuple[int, int]:
         """Return (k, m): the value goes to point k + 1 with probability m/2^62, else to k.
 
         At the last point m = 0. A value outside the grid is taken to its nearer end.
         """
-        place = (value - self.lower) * self._per_unit
+        place = (value - self.lower) / self._width * (self.q - 1)  # finite for the narrowest grid, too
         if place <= 0:
             return 0, 0
         if place >= self.q - 1:

@@ -56,7 +56,7 @@ class NoPrivacy:
 
     @cached_property
     def second_moments(self) -> tuple[float, ...]:
-        """E g_j^2 of each coordinate, by public convention with P(f = 1) = tau, slopes uniform on [l_j, u_j]."""
+        """E g_j^2 of each coordinate, by convention with P(f = 1) = tau and slopes uniform on [l_j, u_j]."""
         face = self.tau * (1 - self.tau)
         return (face, *(face * (low * low + low * high + high * high) / 3 for low, high in self.intervals))
 

@@ -112,6 +112,6 @@ class RandomizedResponse:
         return category if kept else other + (other >= category)
 
     def law(self, truth: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        """Return the exact law of the output when the true category has the law ``truth`` (K numbers, sum 1)."""
+        """Return the exact law of the output when the true category has the law ``truth`` (length K)."""
         gain = self.pi - self.rho
         return tuple(self.rho + gain * probability for probability in truth)

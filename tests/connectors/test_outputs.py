@@ -13,7 +13,7 @@ from ldp_stream.errors import InvalidInput
 
 
 def test_the_file_appears_when_it_is_whole(tmp_path: Path) -> None:
-    """Until the sink is closed an older file stays as it is; then the new one is there, and nothing beside it."""
+    """Until the sink is closed an older file stays; then the new one is there, and nothing beside it."""
     path = tmp_path / "reports.jsonl"
     path.write_text("old\n")
     with JsonLinesSink(path) as sink:
@@ -29,8 +29,9 @@ def test_an_exception_leaves_the_old_file(tmp_path: Path) -> None:
     """What was written before an exception is removed, and the older file stays."""
     path = tmp_path / "reports.jsonl"
     path.write_text("old\n")
-    with pytest.raises(RuntimeError), JsonLinesSink(path) as sink:
-        sink.write(["{}"])
+    sink = JsonLinesSink(path)
+    sink.write(["{}"])
+    with pytest.raises(RuntimeError), sink:
         raise RuntimeError
     assert path.read_text() == "old\n"
     assert list(tmp_path.iterdir()) == [path]

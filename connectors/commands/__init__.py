@@ -1,0 +1,1 @@
+"""The commands of ``ldp-stream``, one module each, and what they share."""

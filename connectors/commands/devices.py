@@ -1,0 +1,148 @@
+"""Simulated devices: raw rows of one file become the reports that so many users' devices would have made.
+
+The randomness of report i is a function of (key, i) alone: its bits are
+
+    BLAKE2b_key(i, 0), BLAKE2b_key(i, 1), ...,    64 bytes each,    key = BLAKE2b_digest(seed),
+
+with the campaign's digest, so that campaigns with one seed draw independently, or a key from the operating
+system without a seed. Hence a run that was interrupted and resumed gives the state of one that was not, bit for
+bit, however its rows were cut into batches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from ..._validate import integer_in
+from ...campaign import Campaign
+from ...channels.base import CategoryPayload, VectorPayload
+from ...client.entropy import uniform_below
+from ...client.reporter import contribution
+from ...report_batch import ReportBatch
+from ...server.aggregator import Aggregator
+from ..base import Row
+
+__all__ = ["CountedEntropy", "SimulatedDevices"]
+
+_BLOCK_BITS = 512
+_FEW = 8  # reports for which columns are not worth their making
+
+
+class CountedEntropy:
+    """Fair bits that depend on a key and a count, and on nothing drawn before.
+
+    Parameters
+    ----------
+    key
+        1 to 64 bytes. Unknown and uniform, they make the bits cryptographic ones; known, they protect nobody.
+
+    Examples
+    --------
+    >>> entropy = CountedEntropy(bytes(32))
+    >>> entropy.start(5)
+    >>> first = [entropy.bits(62), entropy.below(10)]
+    >>> entropy.start(6)
+    >>> entropy.start(5)
+    >>> [entropy.bits(62), entropy.below(10)] == first
+    True
+    """
+
+    __slots__ = ("_blocks", "_count", "_keyed", "_left", "_pool")
+
+    def __init__(self, key: bytes) -> None:
+        self._keyed = blake2b(key=key)
+        self.start(0)
+
+    def start(self, count: int) -> None:
+        """Go to the bits of number ``count``, from 0 to 2^64 - 1."""
+        self._count = count.to_bytes(8, "little")
+        self._blocks = 0
+        self._pool = 0
+        self._left = 0
+
+    def bits(self, k: int, /) -> int:
+        """Return a whole number uniform in [0, 2^k)."""
+        while self._left < k:
+            block = self._keyed.copy()
+            block.update(self._count + self._blocks.to_bytes(8, "little"))
+            self._pool |= int.from_bytes(block.digest(), "little") << self._left
+            self._blocks += 1
+            self._left += _BLOCK_BITS
+        value = self._pool & ((1 << k) - 1)
+        self._pool >>= k
+        self._left -= k
+        return value
+
+    def below(self, n: int, /) -> int:
+        """Return a whole number exactly uniform in [0, n)."""
+        return uniform_below(self.bits, n)
+
+
+class SimulatedDevices:
+    """Stand-ins for the devices of many users, each with one row, at the parameters that the server hands out.
+
+    Parameters
+    ----------
+    campaign
+        The campaign, of one partition; the channel "none" is allowed here.
+    seed
+        Makes the reports repeatable and protects nobody; None draws a key from the operating system.
+    """
+
+    def __init__(self, campaign: Campaign, seed: int | None = None) -> None:
+        if seed is None:
+            key = os.urandom(32)
+        else:
+            number = integer_in(0, 2**53 - 1, seed=seed).to_bytes(8, "little")
+            key = blake2b(number, key=bytes.fromhex(campaign.digest), digest_size=32).digest()
+        self._campaign = campaign
+        self._entropy = CountedEntropy(key)
+        self._live = campaign.rounds.stability == 0
+
+    def fold(self, server: Aggregator, rows: Sequence[Row]) -> None:
+        """Make each row's report at the parameters of its moment and fold it.
+
+        Row k of this call is report number ``server.n_reports + k`` of the campaign.
+        """
+        first = server.n_reports
+        if self._live:
+            for number, row in enumerate(rows, first):
+                server.fold(self._privatize(number, row, server.beta()))
+            return
+        length = self._campaign.round_schedule.length
+        at = 0
+        while at < len(rows):
+            parameters = server.parameters()
+            stop = parameters.n + length(parameters.n) - first
+            beta = parameters.chains[0].beta
+            part = rows[at:stop]
+            payloads = [self._privatize(number, row, beta) for number, row in enumerate(part, first + at)]
+            self._fold_round(server, payloads)
+            at += len(part)
+
+    def _privatize(self, number: int, row: Row, beta: Sequence[float]) -> CategoryPayload | VectorPayload:
+        campaign, entropy = self._campaign, self._entropy
+        entropy.start(number)
+        x, y = row
+        scale = campaign.scale
+        return campaign.mechanism.privatize(contribution(scale.row(x), scale.target(y), beta, campaign.tau), entropy)
+
+    def _fold_round(self, server: Aggregator, payloads: Sequence[CategoryPayload | VectorPayload]) -> None:
+        n = len(payloads)
+        if n < _FEW:
+            for payload in payloads:
+                server.fold(payload)
+            return
+        nothing = np.zeros(n, np.uint32), np.zeros(n, np.uint16), np.zeros((n, 16), np.uint8)
+        columns = list(zip(*payloads, strict=True))
+        digest = self._campaign.digest_prefix
+        if isinstance(payloads[0], VectorPayload):
+            batch = ReportBatch(digest, *nothing, values=np.array(columns[0]))
+        else:
+            block, category = np.array(columns[0], np.uint32), np.array(columns[1], np.uint16)
+            batch = ReportBatch(digest, *nothing, block=block, category=category)
+        server.ingest_many(batch)

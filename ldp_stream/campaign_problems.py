@@ -1,0 +1,89 @@
+"""What is wrong with a campaign's definition: for each bad field its path, its value and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from .campaign_parts import Channel, CQXChannel, Epsilon, Features, Tau, Whole
+from .channels.cqx import CQX
+
+__all__ = ["field_problems", "joint_problems"]
+
+_MOST_SHOWN = 80  # characters of a bad value
+
+
+def field_problems(error: ValidationError) -> list[str]:
+    """Return what pydantic found, in the order of the fields."""
+    problems = []
+    for item in error.errors(include_url=False):
+        path = _path(item["loc"])
+        what = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "missing":
+            problems.append(f"{path}: missing")
+        elif item["type"] == "extra_forbidden":
+            problems.append(f"{path}: unknown key")
+        elif isinstance(item["input"], str | int | float | None):
+            problems.append(f"{path} = {_shown(item['input'])}: {what}")
+        else:
+            problems.append(f"{path}: {what}")
+    return problems
+
+
+def joint_problems(data: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong between fields, as far as the fields concerned are sound by themselves."""
+    problems = []
+    channel = data.get("channel", CQXChannel())
+    kind = channel.get("kind") if isinstance(channel, Mapping) else getattr(channel, "kind", None)
+    epsilon = data.get("epsilon")
+    if kind == "none" and epsilon is not None:
+        problems.append(
+            f'epsilon = {_shown(epsilon)}: must be absent with channel "none", which is not private'
+        )
+    if kind != "cqx":
+        return problems
+    if epsilon is None:
+        problems.append('epsilon: missing (only channel "none", which is not private, has none)')
+    features = _sound(Features, data.get("features"))
+    if features is None:
+        return problems
+    design = _sound(Channel, channel)
+    if design is None:
+        block = _sound(Whole, channel.get("s", 1) if isinstance(channel, Mapping) else 1)
+        if block is not None and block > len(features) + 1:
+            problems.append(
+                f"channel.s = {_shown(block)}: must be a whole number from 1 to {len(features) + 1}"
+            )
+        return problems
+    epsilon, tau = _sound(Epsilon, epsilon), _sound(Tau, data.get("tau"))
+    intervals = tuple(feature.axis(name).interval for name, feature in features.items())
+    try:
+        CQX(1.0 if epsilon is None else epsilon, 0.5 if tau is None else tau, intervals, design.q, design.s)
+    except ValueError as error:  # InvalidInput is one, and so is an integer with too many digits to be shown
+        problems.append(f"channel: {error}")
+    return problems
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """Return the dotted path of a field; after "channel" pydantic puts the kind, which is no key."""
+    parts = location[:1] + location[2:] if location[:1] == ("channel",) else location
+    return ".".join(str(part) if str(part).isprintable() else repr(part) for part in parts) or "campaign"
+
+
+def _shown(value: object) -> str:
+    """Return the value as Python writes it, cut when it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer with more digits than Python shows
+        return "(a number of thousands of digits)"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def _sound(annotation: Any, value: Any) -> Any:
+    """Return the value as the annotation reads it, or None when it is refused."""
+    try:
+        return TypeAdapter(annotation).validate_python(value)
+    except ValidationError:
+        return None

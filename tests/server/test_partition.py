@@ -1,0 +1,131 @@
+"""A partition: rounds are a function of its log, whatever the batching, and freeze what devices see."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldp_stream.campaign import Campaign
+from ldp_stream.errors import InvalidReport
+from ldp_stream.reports import Parameters
+from ldp_stream.server.aggregator import Aggregator
+from ldp_stream.server.partition import Partition
+from tests.server import naive
+from tests.server.streams import LIVE, LONG_ROUNDS, campaign, feed, fed, reports
+
+PLANS: dict[str, dict[str, Any]] = {
+    "live": {"rounds": LIVE},
+    "default": {},
+    "long": {"rounds": LONG_ROUNDS},
+    "long, at the box": {"rounds": LONG_ROUNDS, "radius": 0.05},
+}
+N = 2600
+
+
+def in_force(of: Campaign, server: naive.NaiveServer, n: int) -> tuple[int, int, list[float]]:
+    """Return number, start and coefficients of the round in force after n reports, by definition."""
+    if of.rounds.stability == 0:
+        return n, n, server.iterate(n).tolist()
+    starts = naive.rounds(of, n)
+    return len(starts) - 1, starts[-1], server.iterate(starts[-1]).tolist()
+
+
+def said(parameters: Parameters) -> tuple[int, int, tuple[float, ...]]:
+    """Return number, start and coefficients of a parameters message."""
+    assert [chain.chain for chain in parameters.chains] == [0]
+    return parameters.round, parameters.n, parameters.chains[0].beta
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_parameters_are_those_of_the_round_in_force(plan: dict[str, Any]) -> None:
+    """After every report, devices see the iterate at which their round began, its number and its start."""
+    of = campaign(**plan)
+    batch = reports(of, N)
+    server, oracle = Aggregator(of), naive.NaiveServer(of, batch)
+    assert said(server.parameters()) == (0, 0, (0.0, 0.0, 0.0))
+    for n in feed(server, batch, [("one", 1)] * N):
+        number, start, beta = in_force(of, oracle, n)
+        parameters = server.parameters()
+        assert (parameters.round, parameters.n) == (number, start)
+        np.testing.assert_allclose(parameters.chains[0].beta, beta, rtol=1e-11, atol=1e-12)
+        assert server.beta() == parameters.chains[0].beta
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@settings(max_examples=12)
+@given(
+    cut=st.lists(
+        st.tuples(st.sampled_from(["one", "batch", "objects"]), st.sampled_from([0, 1, 30, 350, 1100])), max_size=6
+    )
+)
+def test_rounds_do_not_depend_on_the_batching(plan: dict[str, Any], cut: list[tuple[str, int]]) -> None:
+    """A replay makes the same rounds with the same coefficients, also when several begin inside one batch."""
+    of = campaign(**plan)
+    batch = reports(of, N)
+    singles, server = Aggregator(of), Aggregator(of)
+    expected = {0: said(singles.parameters())}
+    for n in feed(singles, batch, [("one", 1)] * N):
+        expected[n] = said(singles.parameters())
+    for n in feed(server, batch, cut):
+        assert said(server.parameters()) == expected[n]
+
+
+@pytest.mark.parametrize("stability", [0.02, 0.3, 1.9])
+def test_a_round_is_as_long_as_stability_allows(stability: float) -> None:
+    """The reports of a round at one point act as one step N eta with N eta curvature <= stability, N the largest."""
+    of = campaign(rounds={"stability": stability, "curvature": 1.0})
+    server, begun = Aggregator(of), []
+    batch = reports(of, 4000)
+    for n in feed(server, batch, [("one", 1)] * 4000):
+        if server.parameters().n == n:
+            begun.append(n)
+    lengths = np.diff([0, *begun])
+    for start, length in zip([0, *begun], lengths.tolist(), strict=False):
+        eta = naive.step(of, start + 1)
+        assert length == 1 or length * eta <= stability * (1 + 1e-12)
+        assert (length + 1) * eta > stability
+    assert len(begun) > 3
+    assert lengths.max() > 1
+
+
+def test_a_round_of_one_report_shows_the_latest_coefficients() -> None:
+    """Where even one report is more than stability allows, every report begins a round."""
+    of = campaign(rounds={"stability": 1e-6, "curvature": 1.0})
+    server = Aggregator(of)
+    for n in feed(server, reports(of, 30), [("one", 1)] * 30):
+        assert (server.parameters().round, server.parameters().n) == (n, n)
+
+
+def test_a_live_partition_numbers_rounds_as_reports() -> None:
+    """Without rounds every accepted report begins one, also within a batch."""
+    of = campaign(rounds=LIVE)
+    server = fed(of, reports(of, 777))
+    assert (server.parameters().round, server.parameters().n) == (777, 777)
+
+
+def test_parameters_name_campaign_and_partition_and_are_valid() -> None:
+    """A parameters message survives its own validation and says where it belongs."""
+    of = campaign(partitions=7)
+    parameters = Aggregator(of, partition=5).parameters()
+    assert Parameters.model_validate_json(parameters.model_dump_json()) == parameters
+    assert (parameters.digest, parameters.partition) == (of.digest_prefix, 5)
+
+
+def test_a_chain_that_does_not_exist_is_named() -> None:
+    """A column of chain numbers is refused with the place of the first that the campaign does not have."""
+    part = Partition(campaign(), 0)
+    part.check_chains(np.zeros(0, np.uint16))
+    part.check_chains(np.zeros(9, np.uint16))
+    with pytest.raises(InvalidReport, match=r"reports\[4\]: chain = 3: must be below 1"):
+        part.check_chains(np.array([0, 0, 0, 0, 3, 65535], np.uint16))
+
+
+def test_the_naive_rounds_are_those_of_the_formula() -> None:
+    """The oracle's own first round is floor(stability / (eta_1 curvature)) reports long."""
+    of = campaign(rounds=LONG_ROUNDS)
+    assert naive.rounds(of, 10_000)[1] == math.floor(1.9 / naive.step(of, 1))
