@@ -2,7 +2,7 @@
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-PYTEST_FLAGS ?= -n 2 --dist loadfile
+PYTEST_FLAGS ?= -n 2 --dist loadfile --max-worker-restart 0
 
 # The pins also hold for what builds the package (older pips read the first name, newer ones the second).
 export PIP_CONSTRAINT := constraints.txt

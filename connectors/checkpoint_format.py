@@ -4,9 +4,9 @@ A slot holds generation, campaign, state, position and the SHA-256 over them,
 
     SHA-256(generation, campaign, state, position),    each preceded by its length in 8 bytes,
 
-and the sound slot with the highest generation is the checkpoint. The functions here work on a connection and
-leave transactions to the caller, so that whatever belongs to the same checkpoint can be written in the same
-one.
+and the sound slot with the highest generation is the checkpoint. Generation g is in slot (g - 1) mod 2, and
+two sound slots are one generation apart. The functions work on a connection and leave transactions to the
+caller, so that whatever belongs to the same checkpoint can be written in the same one.
 """
 
 from __future__ import annotations
@@ -51,17 +51,19 @@ class Slot:
 
     Parameters
     ----------
-    index
-        Which slot, 0 or 1.
     generation
         How many saves there were, this one included.
     checkpoint
         The checkpoint.
     """
 
-    index: int
     generation: int
     checkpoint: Checkpoint
+
+    @property
+    def table(self) -> str:
+        """The table it belongs in."""
+        return SLOTS[(self.generation - 1) % len(SLOTS)]
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -113,23 +115,25 @@ def _digest(generation: int, campaign: bytes, state: bytes, position: bytes) -> 
     return content.digest()
 
 
-def _read(connection: sqlite3.Connection, index: int) -> Slot | None:
-    """Return a slot, None if it is empty; raise ValueError or sqlite3.Error if it is damaged."""
+def _read(connection: sqlite3.Connection, table: str) -> Slot:
+    """Return a slot; raise ValueError or sqlite3.Error if it is damaged."""
     rows = connection.execute(
-        "SELECT generation, CAST(campaign AS BLOB), state, CAST(position AS BLOB), sha256 "
-        f"FROM {SLOTS[index]}"
+        f"SELECT generation, CAST(campaign AS BLOB), state, CAST(position AS BLOB), sha256 FROM {table}"
     ).fetchall()
-    if not rows:
-        return None
+    if len(rows) != 1:
+        raise ValueError(f"a slot holds {len(rows)} rows")
     ((generation, campaign, state, position, sha256),) = rows
     texts = (campaign, state, position)
     if not all(isinstance(text, bytes) for text in texts) or _digest(generation, *texts) != sha256:
         raise ValueError("its content does not fit its SHA-256")
-    return Slot(index, generation, Checkpoint(campaign.decode(), state, json.loads(position)))
+    slot = Slot(generation, Checkpoint(campaign.decode(), state, json.loads(position)))
+    if slot.table != table:
+        raise ValueError(f"generation {generation} is not in its own slot")
+    return slot
 
 
 def newest(connection: sqlite3.Connection) -> tuple[Slot, bool]:
-    """Return the sound slot with the highest generation, and whether the other slot is damaged.
+    """Return the sound slot with the highest generation, and whether the other slot is not the one before.
 
     Raises
     ------
@@ -138,16 +142,15 @@ def newest(connection: sqlite3.Connection) -> tuple[Slot, bool]:
     """
     sound: list[Slot] = []
     faults: list[Exception] = []
-    for index in range(len(SLOTS)):
+    for table in SLOTS:
         try:
-            slot = _read(connection, index)
+            sound.append(_read(connection, table))
         except (ValueError, sqlite3.Error) as error:
             faults.append(error)
-        else:
-            sound += [slot] if slot is not None else []
     if not sound:
-        raise faults[0] if faults else ValueError("both slots are empty")
-    return max(sound, key=lambda slot: slot.generation), bool(faults)
+        raise faults[0]
+    sound.sort(key=lambda slot: slot.generation)
+    return sound[-1], len(sound) < len(SLOTS) or sound[-1].generation != sound[0].generation + 1
 
 
 def newest_generation(connection: sqlite3.Connection) -> int:
@@ -162,15 +165,18 @@ def write(connection: sqlite3.Connection, slot: Slot) -> None:
     position = json.dumps(dict(slot.checkpoint.position), sort_keys=True)
     campaign, state = slot.checkpoint.campaign, slot.checkpoint.state
     sha256 = _digest(slot.generation, campaign.encode(), state, position.encode())
-    connection.execute(f"DELETE FROM {SLOTS[slot.index]}")
+    connection.execute(f"DELETE FROM {slot.table}")
     connection.execute(
-        f"INSERT INTO {SLOTS[slot.index]} VALUES (?, ?, ?, ?, ?)",
+        f"INSERT INTO {slot.table} VALUES (?, ?, ?, ?, ?)",
         (slot.generation, campaign, state, position, sha256),
     )
 
 
 def create(path: Path, slot: Slot) -> None:
-    """Make a file with one slot filled, beside the path, and move it there when it is whole."""
+    """Make a file beside the path, and move it there when it is whole.
+
+    Both slots get the checkpoint, one as the generation before, so that an empty slot is always damage.
+    """
     part, journal = (path.with_name(path.name + ending) for ending in (".new", "-journal"))
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(part, isolation_level=None)) as connection:
@@ -181,6 +187,7 @@ def create(path: Path, slot: Slot) -> None:
             for name in SLOTS:
                 connection.execute(_TABLE.format(name))
             write(connection, slot)
+            write(connection, Slot(slot.generation - 1, slot.checkpoint))
     journal.unlink(missing_ok=True)  # a removed file's; SQLite would play it back into the new one
     part.replace(path)
     _sync_folder(path.absolute().parent)

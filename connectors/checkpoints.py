@@ -18,7 +18,6 @@ from pathlib import Path
 from ..errors import CampaignMismatch, InvalidInput, InvalidSnapshot
 from .base import Checkpoint, CheckpointStore
 from .checkpoint_format import (
-    SLOTS,
     Slot,
     check_kind,
     connect,
@@ -33,6 +32,7 @@ from .checkpoint_format import (
 __all__ = ["FileCheckpoint"]
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_READONLY}
 
 
 class FileCheckpoint(CheckpointStore):
@@ -109,7 +109,7 @@ class FileCheckpoint(CheckpointStore):
         return slot, recovered
 
     def _explained(self, error: ValueError | sqlite3.Error) -> InvalidInput | InvalidSnapshot:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
         if code in _LOCKED:
             return InvalidInput(f"{self._path}: is locked by another process")
         if code == sqlite3.SQLITE_CANTOPEN:
@@ -145,16 +145,25 @@ class FileCheckpoint(CheckpointStore):
         last = self._last
         if last is not None and last.checkpoint.campaign != checkpoint.campaign:
             raise CampaignMismatch(f"{self._path}: holds another campaign's checkpoint; choose another file")
-        index, generation = (0, 1) if last is None else ((last.index + 1) % len(SLOTS), last.generation + 1)
-        following = Slot(index, generation, checkpoint)
+        following = Slot(1 if last is None else last.generation + 1, checkpoint)
         try:
             if last is None or self._damaged or self._connection is None:
                 self._rebuild(following)
             else:
-                self._add(self._connection, last, following)
+                self._add_or_rebuild(self._connection, last, following)
         except sqlite3.Error as error:
             raise OSError(f"{self._path}: not saved: {error}; what was saved before is kept") from None
         self._remember(following)
+
+    def _add_or_rebuild(self, connection: sqlite3.Connection, last: Slot, following: Slot) -> None:
+        """Fill the older slot, or make the file anew if damage shows only now."""
+        try:
+            self._add(connection, last, following)
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+            if code not in _DAMAGE or not os.access(self._path, os.W_OK):
+                raise
+            self._rebuild(following)
 
     def _add(self, connection: sqlite3.Connection, last: Slot, following: Slot) -> None:
         """Fill the older slot of the file."""

@@ -97,7 +97,7 @@ class Feature(_Range):
 
     def axis(self, name: str) -> Axis:
         """Return the feature as an axis of the working scale."""
-        centre = self.lower + (self.upper - self.lower) / 2 if self.centre is None else self.centre
+        centre = (self.lower + self.upper) / 2 if self.centre is None else self.centre
         return Axis(name, self.lower, self.upper, centre)
 
     def resolved(self, name: str) -> dict[str, float]:

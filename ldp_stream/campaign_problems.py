@@ -13,6 +13,8 @@ from .channels.cqx import CQX
 __all__ = ["field_problems", "joint_problems"]
 
 _MOST_SHOWN = 80  # characters of a bad value
+_FEATURES, _CHANNEL = TypeAdapter[Any](Features), TypeAdapter[Any](Channel)
+_WHOLE, _EPSILON, _TAU = TypeAdapter[Any](Whole), TypeAdapter[Any](Epsilon), TypeAdapter[Any](Tau)
 
 
 def field_problems(error: ValidationError) -> list[str]:
@@ -46,18 +48,18 @@ def joint_problems(data: Mapping[str, Any]) -> list[str]:
         return problems
     if epsilon is None:
         problems.append('epsilon: missing (only channel "none", which is not private, has none)')
-    features = _sound(Features, data.get("features"))
+    features = _sound(_FEATURES, data.get("features"))
     if features is None:
         return problems
-    design = _sound(Channel, channel)
+    design = _sound(_CHANNEL, channel)
     if design is None:
-        block = _sound(Whole, channel.get("s", 1) if isinstance(channel, Mapping) else 1)
+        block = _sound(_WHOLE, channel.get("s", 1) if isinstance(channel, Mapping) else 1)
         if block is not None and block > len(features) + 1:
             problems.append(
                 f"channel.s = {_shown(block)}: must be a whole number from 1 to {len(features) + 1}"
             )
         return problems
-    epsilon, tau = _sound(Epsilon, epsilon), _sound(Tau, data.get("tau"))
+    epsilon, tau = _sound(_EPSILON, epsilon), _sound(_TAU, data.get("tau"))
     intervals = tuple(feature.axis(name).interval for name, feature in features.items())
     try:
         CQX(1.0 if epsilon is None else epsilon, 0.5 if tau is None else tau, intervals, design.q, design.s)
@@ -81,9 +83,9 @@ def _shown(value: object) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
-def _sound(annotation: Any, value: Any) -> Any:
-    """Return the value as the annotation reads it, or None when it is refused."""
+def _sound(adapter: TypeAdapter[Any], value: Any) -> Any:
+    """Return the value as the type reads it, or None when it is refused."""
     try:
-        return TypeAdapter(annotation).validate_python(value)
+        return adapter.validate_python(value)
     except ValidationError:
         return None

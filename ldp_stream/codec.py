@@ -116,9 +116,9 @@ def _from_binary(data: bytes) -> Report:
             f"vector report of {len(data)} bytes: at least {_HEAD.size + _WIDTH.size} are needed"
         )
     (width,) = _WIDTH.unpack_from(body)
-    if len(body) != _WIDTH.size + 8 * width or width > MOST_VALUES:
+    if len(body) != _WIDTH.size + 8 * width or not 1 <= width <= MOST_VALUES:
         raise InvalidReport(
-            f"vector report of {len(data)} bytes: does not hold {width} values (at most {MOST_VALUES})"
+            f"vector report of {len(data)} bytes: does not hold {width} values (1 to {MOST_VALUES})"
         )
     values = struct.unpack_from(f"<{width}d", body, _WIDTH.size)
     if not all(map(math.isfinite, values)):

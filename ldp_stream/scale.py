@@ -86,7 +86,7 @@ class WorkingScale:
     @cached_property
     def middle(self) -> float:
         """The middle of the target's range, in the user's units."""
-        return self.target_lower + (self.target_upper - self.target_lower) / 2
+        return (self.target_lower + self.target_upper) / 2
 
     @cached_property
     def half(self) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from hashlib import blake2b
+from struct import Struct
 
 import numpy as np
 
@@ -28,7 +29,9 @@ from ..base import Row
 
 __all__ = ["CountedEntropy", "SimulatedDevices"]
 
-_BLOCK_BITS = 512
+_WORD_BITS = 64
+_WORDS = Struct("<8Q")
+_COUNTS = Struct("<QQ")
 _FEW = 8  # reports for which columns are not worth their making
 
 
@@ -51,7 +54,7 @@ class CountedEntropy:
     True
     """
 
-    __slots__ = ("_blocks", "_count", "_keyed", "_left", "_pool")
+    __slots__ = ("_blocks", "_count", "_keyed", "_words")
 
     def __init__(self, key: bytes) -> None:
         self._keyed = blake2b(key=key)
@@ -59,27 +62,28 @@ class CountedEntropy:
 
     def start(self, count: int) -> None:
         """Go to the bits of number ``count``, from 0 to 2^64 - 1."""
-        self._count = count.to_bytes(8, "little")
+        self._count = count
         self._blocks = 0
-        self._pool = 0
-        self._left = 0
+        self._words: list[int] = []
+
+    def _word(self) -> int:
+        """Return the next 64 bits."""
+        if not self._words:
+            block = self._keyed.copy()
+            block.update(_COUNTS.pack(self._count, self._blocks))
+            self._words += _WORDS.unpack(block.digest())
+            self._blocks += 1
+        return self._words.pop()
 
     def bits(self, k: int, /) -> int:
-        """Return a whole number uniform in [0, 2^k)."""
-        while self._left < k:
-            block = self._keyed.copy()
-            block.update(self._count + self._blocks.to_bytes(8, "little"))
-            self._pool |= int.from_bytes(block.digest(), "little") << self._left
-            self._blocks += 1
-            self._left += _BLOCK_BITS
-        value = self._pool & ((1 << k) - 1)
-        self._pool >>= k
-        self._left -= k
-        return value
+        """Return a whole number uniform in [0, 2^k); each draw starts at a new word of 64 bits."""
+        if k <= _WORD_BITS:
+            return self._word() >> (_WORD_BITS - k)
+        return self.bits(k - _WORD_BITS) << _WORD_BITS | self._word()
 
     def below(self, n: int, /) -> int:
         """Return a whole number exactly uniform in [0, n)."""
-        return uniform_below(self.bits, n)
+        return 0 if n == 1 else uniform_below(self.bits, n)
 
 
 class SimulatedDevices:
@@ -99,9 +103,12 @@ class SimulatedDevices:
         else:
             number = integer_in(0, 2**53 - 1, seed=seed).to_bytes(8, "little")
             key = blake2b(number, key=bytes.fromhex(campaign.digest), digest_size=32).digest()
-        self._campaign = campaign
+        self._digest = campaign.digest_prefix
         self._entropy = CountedEntropy(key)
-        self._live = campaign.rounds.stability == 0
+        self._scale = campaign.scale
+        self._tau = campaign.tau
+        self._mechanism = campaign.mechanism
+        self._schedule = campaign.round_schedule
 
     def fold(self, server: Aggregator, rows: Sequence[Row]) -> None:
         """Make each row's report at the parameters of its moment and fold it.
@@ -109,15 +116,14 @@ class SimulatedDevices:
         Row k of this call is report number ``server.n_reports + k`` of the campaign.
         """
         first = server.n_reports
-        if self._live:
+        if self._schedule.stability == 0:
             for number, row in enumerate(rows, first):
                 server.fold(self._privatize(number, row, server.beta()))
             return
-        length = self._campaign.round_schedule.length
         at = 0
         while at < len(rows):
             parameters = server.parameters()
-            stop = parameters.n + length(parameters.n) - first
+            stop = parameters.n + self._schedule.length(parameters.n) - first
             beta = parameters.chains[0].beta
             part = rows[at:stop]
             payloads = [self._privatize(number, row, beta) for number, row in enumerate(part, first + at)]
@@ -125,11 +131,10 @@ class SimulatedDevices:
             at += len(part)
 
     def _privatize(self, number: int, row: Row, beta: Sequence[float]) -> CategoryPayload | VectorPayload:
-        campaign, entropy = self._campaign, self._entropy
-        entropy.start(number)
+        self._entropy.start(number)
         x, y = row
-        scale = campaign.scale
-        return campaign.mechanism.privatize(contribution(scale.row(x), scale.target(y), beta, campaign.tau), entropy)
+        g = contribution(self._scale.row(x), self._scale.target(y), beta, self._tau)
+        return self._mechanism.privatize(g, self._entropy)
 
     def _fold_round(self, server: Aggregator, payloads: Sequence[CategoryPayload | VectorPayload]) -> None:
         n = len(payloads)
@@ -139,10 +144,9 @@ class SimulatedDevices:
             return
         nothing = np.zeros(n, np.uint32), np.zeros(n, np.uint16), np.zeros((n, 16), np.uint8)
         columns = list(zip(*payloads, strict=True))
-        digest = self._campaign.digest_prefix
         if isinstance(payloads[0], VectorPayload):
-            batch = ReportBatch(digest, *nothing, values=np.array(columns[0]))
+            batch = ReportBatch(self._digest, *nothing, values=np.array(columns[0]))
         else:
             block, category = np.array(columns[0], np.uint32), np.array(columns[1], np.uint16)
-            batch = ReportBatch(digest, *nothing, block=block, category=category)
+            batch = ReportBatch(self._digest, *nothing, block=block, category=category)
         server.ingest_many(batch)

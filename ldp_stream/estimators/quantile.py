@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from river import base, conf
 
 from ..campaign import Campaign
 from ..client.reporter import Reporter
-from ..errors import InvalidInput
+from ..errors import InvalidCampaign, InvalidInput
 from ..inference.regions import Interval
 from ..report_batch import ReportBatch
 from ..reports import Parameters, Report
@@ -127,13 +127,15 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     @functools.cached_property
     def campaign(self) -> Campaign:
         """The public contract that the parameters make."""
+        if problems := [*_misshapen(self.features, self.target)]:
+            raise InvalidCampaign("; ".join(problems))
         given = {
             "kind": "quantile",
             "name": self.name,
             "tau": self.tau,
             "epsilon": self.epsilon,
             "target": dict(zip(("lower", "upper"), self.target, strict=True)),
-            "features": {name: _bounds(name, bounds) for name, bounds in self.features.items()},
+            "features": {name: _bounds(bounds) for name, bounds in self.features.items()},
             "channel": _section(self.channel),
             "inference": _section(self.inference),
             "steps": self.steps,
@@ -190,11 +192,11 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
         A missing or NaN target counts as the middle of its range, as on a device.
         """
         server = self._server
-        server.fold(self._device.privatize(x, y, server.beta()))
+        server.fold(self._device.privatize(cast("dict[str, Any]", x), y, server.beta()))
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Privatize and fold the rows of a frame in order: the same state as the loop of ``learn_one``."""
-        names = [str(name) for name in X.columns]
+        names: list[base.typing.FeatureName] = list(X.columns)
         for values, target in zip(X.itertuples(index=False, name=None), y, strict=True):
             self.learn_one(dict(zip(names, values, strict=True)), target)
 
@@ -242,15 +244,15 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
             Its coverage.
         """
         if with_interval:
-            interval = self._server.estimate(level).quantile(x)
+            interval = self._server.estimate(level).quantile(cast("dict[str, Any]", x))
             return conf.Interval(interval.lower, interval.upper)
-        return self._server.fitted(x)
+        return self._server.fitted(cast("dict[str, Any]", x))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the fitted quantiles of the frame's rows, in the target's units."""
         import pandas as pd
 
-        names = [str(name) for name in X.columns]
+        names: list[base.typing.FeatureName] = list(X.columns)
         rows = (dict(zip(names, values, strict=True)) for values in X.itertuples(index=False, name=None))
         return pd.Series([self.predict_one(row) for row in rows], index=X.index, dtype="float64")
 
@@ -277,11 +279,19 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
         return self._server.estimate(level).contrast({of: 1.0} if isinstance(of, str) else of)
 
 
-def _bounds(name: str, bounds: tuple[float, ...]) -> dict[str, float]:
-    if len(bounds) not in (2, 3):
-        raise InvalidInput(
-            f"features[{name!r}] = {bounds!r}: must be (lower, upper) or (lower, upper, centre)"
-        )
+def _misshapen(features: object, target: object) -> Iterator[str]:
+    """Yield what is no mapping of names to bounds, and no range."""
+    if not isinstance(features, Mapping):
+        yield f"features = {features!r}: must map names to (lower, upper) or (lower, upper, centre)"
+    else:
+        for name, bounds in features.items():
+            if not isinstance(bounds, tuple | list) or len(bounds) not in (2, 3):
+                yield f"features[{name!r}] = {bounds!r}: must be (lower, upper) or (lower, upper, centre)"
+    if not isinstance(target, tuple | list) or len(target) != 2:
+        yield f"target = {target!r}: must be (lower, upper)"
+
+
+def _bounds(bounds: tuple[float, ...]) -> dict[str, float]:
     return dict(zip(("lower", "upper", "centre"), bounds, strict=False))
 
 

@@ -1,28 +1,29 @@
 """The server of a campaign: folds reports into state, answers with parameters, estimates and snapshots.
 
 The state is a deterministic fold of the accepted reports: single events, batches of any size, and a replay of
-the log give the same state bit for bit. The aggregator does no I/O, trusts no report (each is checked against the
-campaign before anything changes) and does not look at tokens: counting each user once is the task of what feeds
-it.
+the log give the same state bit for bit. The aggregator does no I/O, trusts no report (each is checked against
+the campaign before anything changes) and does not look at tokens: counting each user once is the task of what
+feeds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._validate import integer_in
 from ..campaign import Campaign
 from ..channels.base import CategoryPayload, VectorPayload
 from ..errors import CampaignMismatch, InvalidReport, InvalidSnapshot, OverlappingState
 from ..inference.self_normalized import ChainAverage, PooledAverage, pool
-from ..report_batch import ReportBatch
 from ..plan import BLOCK
+from ..report_batch import ReportBatch
 from ..reports import Parameters, Report
-from .decoding import BatchDecoder
+from .decoding import BatchDecoder, Decodes
 from .estimate import Estimate
 from .partition import Partition
 from .snapshot import pack, unpack
@@ -67,7 +68,7 @@ class Aggregator:
     def __init__(self, campaign: Campaign, *, partition: int = 0) -> None:
         self.campaign = campaign
         self._digest = campaign.digest_prefix
-        self._mechanism = campaign.mechanism
+        self._mechanism: Decodes = campaign.mechanism
         self._n_chains = campaign.chains
         self._partition = Partition(campaign, integer_in(0, campaign.partitions - 1, partition=partition))
         self._waiting: list[Report] = []  # checked, not folded yet
@@ -88,7 +89,8 @@ class Aggregator:
     def ingest(self, report: Report) -> None:
         """Fold one report.
 
-        It is checked at once and folded with its neighbours when there are enough of them, or before anything is asked.
+        It is checked at once and folded with its neighbours when there are enough of them, or before anything
+        is asked.
 
         Raises
         ------
@@ -96,22 +98,24 @@ class Aggregator:
             If the report is not of this campaign, or its chain, block, category or width does not exist;
             nothing changes.
         """
-        if (
-            report.digest != self._digest
-            or report.chain >= self._n_chains
-            or not self._decoder.admits(report)
-        ):
-            raise InvalidReport(self._refusal(report))
+        if not self._admits(report):
+            raise InvalidReport(f"report: {self._refusal(report)}")
         self._waiting.append(report)
         if len(self._waiting) >= BLOCK:
             self._settle()
 
+    def _admits(self, report: Report) -> bool:
+        return (
+            report.digest == self._digest and report.chain < self._n_chains and self._decoder.admits(report)
+        )
+
     def _refusal(self, report: Report) -> str:
+        """Return why a report is not admitted."""
         if report.digest != self._digest:
-            return f"report: digest = {report.digest!r}: must be {self._digest!r}"
+            return f"digest = {report.digest!r}: must be {self._digest!r}"
         if report.chain >= self._n_chains:
-            return f"report: chain = {report.chain}: must be below {self._n_chains}"
-        return f"report: {self._decoder.refusal(report)}"
+            return f"chain = {report.chain}: must be below {self._n_chains}"
+        return self._decoder.refusal(report)
 
     def _settle(self) -> None:
         """Fold the reports that wait."""
@@ -151,6 +155,8 @@ class Aggregator:
             rows = list(reports)
             if not rows:
                 return
+            if not self._admits(rows[0]):  # else the others would be held against it
+                raise InvalidReport(f"reports[0]: {self._refusal(rows[0])}")
             reports = ReportBatch.from_reports(rows)
         if reports.digest != self._digest:
             raise InvalidReport(f"reports: digest = {reports.digest!r}: must be {self._digest!r}")
@@ -160,7 +166,7 @@ class Aggregator:
 
     @cached_property
     def _decoder(self) -> BatchDecoder:
-        return BatchDecoder(self._mechanism)
+        return BatchDecoder(self.campaign.mechanism)
 
     def merge(self, other: Aggregator) -> None:
         """Take over the partitions of another aggregator; both must hold disjoint sets of reports.
@@ -202,7 +208,7 @@ class Aggregator:
         return self._own.betas()[chain]
 
     def fitted(self, x: Mapping[str, object]) -> float:
-        """Return the fitted tau-quantile at x, in the user's units: the value of ``estimate().quantile(x)``."""
+        """Return the fitted tau-quantile at x, in the user's units: ``estimate().quantile(x).value``."""
         scale = self.campaign.scale
         alone = len(self._own.chains) == 1 and not self._others
         mean = self._own.chains[0].mean() if alone else self._average().mean
@@ -222,15 +228,15 @@ class Aggregator:
         windows = [chain.window() for part in self._partitions() for chain in part.chains]
         found = [ChainAverage(w.length, w.mean, w.random_scaling) for w in windows if w is not None]
         if not found:
-            return PooledAverage(np.zeros(self._mechanism.p), None, ())
+            return PooledAverage(np.zeros(self.campaign.mechanism.p), None, ())
         return pool(found)
 
     # ------------------------------------------------------------------ state
 
     def snapshot(self) -> bytes:
         """Return the whole state as bytes, from which :meth:`restore` goes on bit for bit."""
-        facts: list[dict[str, object]] = []
-        arrays = {}
+        facts: list[dict[str, Any]] = []
+        arrays: dict[str, NDArray[np.float64]] = {}
         for part in [self._own, *sorted(self._others.values(), key=lambda part: part.number)]:
             part_facts, part_arrays = part.state()
             facts.append({"partition": part.number, **part_facts})
@@ -264,6 +270,6 @@ class Aggregator:
                     if name.startswith(prefix)
                 }
                 (aggregator._others.get(number) or aggregator._own).restore(part, own)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, OverflowError, ValueError) as error:
             raise InvalidSnapshot(f"snapshot: does not hold this campaign's state: {error}") from None
         return aggregator

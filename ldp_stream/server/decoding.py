@@ -1,31 +1,42 @@
 """Columns of payloads to decoded gradients: the channel's own ``decode``, tabulated.
 
-A finite channel has few distinct payloads, so a table with one decoded row for each (block, category) serves a whole batch by
-indexing. Where the table would be large, it is made for the payloads that occur in the batch.
+A finite channel has few distinct payloads, so a table with one decoded row for each (block, category) serves
+a whole batch by indexing. Where the table would be large, it is made for the payloads that occur in the
+batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..channels.base import CategoryPayload
+from ..channels.base import CategoryPayload, Decoded
 from ..channels.cqx import CQX
 from ..channels.no_privacy import NoPrivacy
 from ..errors import InvalidReport
 from ..report_batch import ReportBatch
 from ..reports import CategoryReport, Report, VectorReport
 
-__all__ = ["BatchDecoder"]
+__all__ = ["BatchDecoder", "Decodes"]
 
 Array = NDArray[np.float64]
 _MOST_ENTRIES = 1 << 20  # floats in a table: 8 MiB
+_LARGEST = 1.0  # no contribution X (f - tau) of the working scale is larger; more would be nobody's
+_IN_RANGE = f"must be in [-{_LARGEST:g}, {_LARGEST:g}], as the campaign's channel makes"
+
+
+class Decodes(Protocol):
+    """What the server asks of any channel, for one of its own payloads."""
+
+    def decode(self, payload: Any, /) -> Decoded:
+        """Return the unbiased estimate of the contribution."""
 
 
 class BatchDecoder:
-    """Checks and decodes the payload columns of a batch.
+    """Checks and decodes payloads, one report's or columns of many.
 
     Parameters
     ----------
@@ -35,29 +46,36 @@ class BatchDecoder:
 
     def __init__(self, channel: CQX | NoPrivacy) -> None:
         self._channel = channel
-        self._blocks = 0  # of a channel that makes vectors
+        self._blocks = self._intercept_blocks = 0  # of a channel that makes vectors
+        self._sizes = 0, 0  # categories of a block with the intercept (these come first) and of one without
         self._table: Array | None = None
         if isinstance(channel, CQX):
-            self._blocks = channel.n_blocks
-            self._intercept_blocks = channel.intercept_blocks
+            self._blocks, self._intercept_blocks = channel.n_blocks, channel.intercept_blocks
             self._sizes = channel.categories(0), channel.categories(channel.n_blocks - 1)
-            self._fewest, self._stride = min(self._sizes), max(self._sizes)
-            if self._blocks * self._stride * channel.p <= _MOST_ENTRIES:
-                self._table = self._rows(np.arange(self._blocks * self._stride))
+        self._fewest, self._stride = min(self._sizes), max(self._sizes)
+        if 0 < self._blocks * self._stride * channel.p <= _MOST_ENTRIES:
+            self._table = self._rows(np.arange(self._blocks * self._stride))
 
     def admits(self, report: Report) -> bool:
         """Return whether the report's payload is of the channel's kind and in its range."""
         if type(report) is CategoryReport:
             block, category = report.block, report.category
             return block < self._blocks and (
-                category < self._fewest or category < self._channel.categories(block)  # type: ignore[union-attr]
+                category < self._fewest or category < self._sizes[block >= self._intercept_blocks]
             )
-        return type(report) is VectorReport and self._blocks == 0 and len(report.values) == self._channel.p
+        return (
+            type(report) is VectorReport
+            and self._blocks == 0
+            and len(report.values) == self._channel.p
+            and all(-_LARGEST <= value <= _LARGEST for value in report.values)
+        )
 
     def refusal(self, report: Report) -> str:
         """Return why a report's payload is not admitted."""
         if self._blocks == 0:
-            return f"must be a vector of {self._channel.p} values, as the campaign's channel makes"
+            if not isinstance(report, VectorReport) or len(report.values) != self._channel.p:
+                return f"must be a vector of {self._channel.p} values, as the campaign's channel makes"
+            return f"values = {report.values}: {_IN_RANGE}"
         if not isinstance(report, CategoryReport):
             return "must be a category, as the campaign's channel makes"
         return f"block = {report.block}, category = {report.category}: outside the channel's alphabet"
@@ -65,9 +83,10 @@ class BatchDecoder:
     def decode_reports(self, reports: Sequence[Report]) -> Array:
         """Return the decoded gradients of admitted reports, shape (n, p)."""
         if self._blocks == 0:
-            return np.array([report.values for report in reports])  # type: ignore[union-attr]
+            return np.array([report.values for report in reports if type(report) is VectorReport])
         stride = self._stride
-        return self._lookup(np.array([report.block * stride + report.category for report in reports]))  # type: ignore[union-attr]
+        payloads = [r.block * stride + r.category for r in reports if type(r) is CategoryReport]
+        return self._lookup(np.array(payloads))
 
     def decode(self, batch: ReportBatch) -> Array:
         """Return the decoded gradients, shape (n, p).
@@ -75,17 +94,22 @@ class BatchDecoder:
         Raises
         ------
         InvalidReport
-            If a payload is of the wrong kind or out of the channel's range; the message names the first one's place.
+            If a payload is of the wrong kind or out of the channel's range; the message names the first one's
+            place.
         """
         if self._blocks == 0:
             if batch.values is None or batch.values.shape[1] != self._channel.p:
                 raise InvalidReport(
                     f"reports: must be vectors of {self._channel.p} values, as the campaign's channel makes"
                 )
+            wild = ~(np.abs(batch.values) <= _LARGEST).all(axis=1)
+            if wild.any():
+                place = int(np.argmax(wild))
+                raise InvalidReport(f"reports[{place}]: values = {batch.values[place].tolist()}: {_IN_RANGE}")
             return batch.values
         if batch.block is None or batch.category is None:
             raise InvalidReport("reports: must be categories, as the campaign's channel makes")
-        first, last = self._sizes  # of the blocks with the intercept, which come first, and of the others
+        first, last = self._sizes
         size = first if first == last else np.where(batch.block < self._intercept_blocks, first, last)
         wrong = (batch.block >= self._blocks) | (batch.category >= size)
         if wrong.any():

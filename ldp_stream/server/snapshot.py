@@ -83,4 +83,6 @@ def _parse(content: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
         offset += 8 * size
     if offset != len(content):
         raise ValueError(f"{len(content) - offset} bytes too many")
+    if not isinstance(header["facts"], dict):
+        raise ValueError("the facts are no mapping")
     return header["facts"], arrays

@@ -53,7 +53,7 @@ def write_parquet(path: Path, rows: Sequence[Sequence[Any]], unit: str = "us") -
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> list[Path]:
-    """Three files of 11 trips each: CSV with the older names, Parquet, and gzip CSV with an empty one before."""
+    """Files of 11 trips each: CSV with the older names, Parquet, gzip CSV; and an empty one between."""
     return [
         write_csv(tmp_path / "a.csv", trips(0, 11), OLDER),
         write_parquet(tmp_path / "b.parquet", trips(11, 11)),
@@ -146,7 +146,7 @@ def test_parquet_resumes_without_reading_what_is_before(tmp_path: Path) -> None:
 
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pyarrow a Parquet file is refused with the command that installs it; CSV files are still read."""
+    """Without pyarrow a Parquet file is refused with the command that installs it; CSV is still read."""
     path = write_parquet(tmp_path / "a.parquet", trips(0, 3))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"pip install 'ldp-stream\[parquet\]'"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -23,7 +23,7 @@ QUARTER = timedelta(minutes=15)
 @pytest.mark.parametrize("day", range(7))
 @pytest.mark.parametrize("hour", range(24))
 def test_rush_and_night_hours(day: int, hour: int) -> None:
-    """Rush is Monday to Friday, hours 8 to 19; night is hours 0 to 6 of any day; up to the last second of each."""
+    """Rush is Monday to Friday, hours 8 to 19; night hours 0 to 6 of any day, to the last second."""
     for second in (0, 3599):
         pickup = datetime(2019, 6, 10) + timedelta(days=day, hours=hour, seconds=second)
         x, _ = read_trip(str(pickup), str(pickup + QUARTER), "2", "1")
@@ -54,7 +54,7 @@ def test_only_trips_of_a_tenth_to_30_miles_are_used(miles: object, used: bool) -
     if used:
         assert read_trip(FRIDAY, FRIDAY + QUARTER, miles, 1)[0]["log_miles"] == math.log(float(str(miles)))
     else:
-        with pytest.raises(UnusableRow, match="between 0.1 and 30 miles"):
+        with pytest.raises(UnusableRow, match=r"between 0\.1 and 30 miles"):
             read_trip(FRIDAY, FRIDAY + QUARTER, miles, 1)
 
 
@@ -117,7 +117,7 @@ def test_official_and_older_spellings_give_the_same_row() -> None:
         "rate_code_id": 2,
     }
     official = {
-        "tpep_pickup_datetime": FRIDAY.replace(tzinfo=timezone.utc),
+        "tpep_pickup_datetime": FRIDAY.replace(tzinfo=UTC),
         "tpep_dropoff_datetime": (FRIDAY + QUARTER).isoformat() + "+00:00",
         "trip_distance": "3",
         "RatecodeID": "2",

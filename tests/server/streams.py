@@ -33,22 +33,21 @@ def campaign(**changes: Any) -> Campaign:
     return Campaign.model_validate({key: value for key, value in given.items() if value is not None})
 
 
-def reports(of: Campaign, n: int, seed: int = 0, scale: float = 1.0) -> ReportBatch:
-    """Return n valid reports with payloads drawn uniformly; ``scale`` stretches the vectors of channel "none"."""
-    rng = np.random.default_rng(seed)
+def reports(of: Campaign, n: int, seed: int = 0) -> ReportBatch:
+    """Return n valid reports with payloads drawn uniformly; fewer of a seed are the beginning of more."""
+    drawn = np.random.default_rng(seed).random((n, 16))
     channel = of.mechanism
     common = (
         of.digest_prefix,
         np.arange(n, dtype=np.uint32),
         np.zeros(n, np.uint16),
-        rng.integers(0, 256, (n, 16), np.uint8),
+        np.floor(256 * drawn).astype(np.uint8),
     )
     if not isinstance(channel, CQX):
-        return ReportBatch(*common, values=scale * rng.uniform(-1, 1, (n, channel.p)))
-    block = rng.integers(0, channel.n_blocks, n)
-    size = np.array([channel.categories(int(b)) for b in block])
-    category = np.floor(size * rng.random(n)).astype(np.uint16)
-    return ReportBatch(*common, block=block.astype(np.uint32), category=category)
+        return ReportBatch(*common, values=2 * drawn[:, : channel.p] - 1)
+    block = np.floor(channel.n_blocks * drawn[:, 0]).astype(np.uint32)
+    size = np.where(block < channel.intercept_blocks, channel.categories(0), channel.categories(channel.n_blocks - 1))
+    return ReportBatch(*common, block=block, category=np.floor(size * drawn[:, 1]).astype(np.uint16))
 
 
 def feed(server: Aggregator, batch: ReportBatch, cut: Cut) -> Iterator[int]:

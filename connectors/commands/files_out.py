@@ -1,0 +1,38 @@
+"""Files that a command writes: refused before the work if they cannot be, and never left half written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ...errors import InvalidInput
+
+__all__ = ["check_writable", "write_whole"]
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Refuse a path that cannot become a file.
+
+    Raises
+    ------
+    InvalidInput
+        If it is a folder, a device or a pipe, if its folder is not there, or if there is no permission.
+    """
+    folder = path.absolute().parent
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{option} = {str(path)!r}: must be a file, and there is something else")
+    if not folder.is_dir():
+        raise InvalidInput(f"{option} = {str(path)!r}: its folder is not there")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InvalidInput(f"{option} = {str(path)!r}: no permission to write there")
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all; what stood there before is replaced."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
