@@ -34,7 +34,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {unit: number for number, units in enumerate(LAYERS) for unit in units}
 APART = {("client", "server"), ("server", "client")}
 CORE_MAY_USE = sys.stdlib_module_names | {"numpy", "scipy", "pydantic", "pydantic_core"}
-MAY_USE = {"": sys.stdlib_module_names, "estimators": CORE_MAY_USE | {"river"}}
+MAY_USE = {  # river's mini-batch methods take and return pandas objects
+    "": sys.stdlib_module_names,
+    "estimators": CORE_MAY_USE | {"river", "pandas"},
+}
 FACE_MAY_USE_EAGERLY = frozenset(
     LAYERS[0]
 )  # what ldp_stream/__init__.py may import before a name is asked for
