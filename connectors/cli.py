@@ -1,4 +1,6 @@
-"""``ldp-stream``: the command line. It puts sources, core and outputs together; the commands are in ``commands/``.
+"""``ldp-stream``: the command line, which puts sources, core and outputs together.
+
+The commands are in ``commands/``, one module each; what is slow to import, they import when they run.
 
 Exit codes: 0; 2 for wrong input, with one line on standard error; 130 and 143 after SIGINT and SIGTERM.
 """
@@ -60,10 +62,10 @@ def _root(
 
     Examples
     --------
-    $ ldp-stream demo
-    $ ldp-stream campaign check trips.toml
-    $ ldp-stream replay trips.toml rows.csv --target minutes --checkpoint state.ckpt
-    $ ldp-stream estimate state.ckpt --json
+    ldp-stream demo
+    ldp-stream campaign check trips.toml
+    ldp-stream replay trips.toml rows.csv --target minutes --checkpoint s.ckpt
+    ldp-stream estimate s.ckpt --json
     """
     del version
     _help_if_alone(context)
@@ -75,8 +77,8 @@ def _campaign(context: typer.Context) -> None:
 
     Examples
     --------
-    $ ldp-stream campaign check trips.toml
-    $ ldp-stream campaign new --from-csv rows.csv --target minutes --out trips.toml
+    ldp-stream campaign check trips.toml
+    ldp-stream campaign new --from-csv rows.csv --target minutes --out trips.toml
     """
     _help_if_alone(context)
 
@@ -104,7 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a name that the encoding lacks is no reason to fail
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a name that the encoding lacks is no reason to fail
     try:
         code = app(args=arguments, prog_name="ldp-stream", standalone_mode=False)
         sys.stdout.flush()

@@ -77,18 +77,15 @@ class CsvSource(ReaderSource[Row]):
             self.columns = tuple(table.columns)
             self.absent = tuple(name for name in wanted or () if name not in self.columns)
             if wanted and len(self.absent) == len(wanted):
+                listed = ", ".join(map(repr, self.columns))
                 raise InvalidInput(
-                    f"{table.name}: has none of the features {list(wanted)}: {_listed(self.columns)}"
+                    f"{table.name}: has none of the features {list(wanted)}; the columns are {listed}"
                 )
             convert = _cells_to_rows(self.columns, target, wanted, table.name)
         except BaseException:
             table.close()
             raise
         super().__init__(table, convert, strict)
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return "the columns are " + ", ".join(map(repr, columns))
 
 
 def _cells_to_rows(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import Literal, TextIO
 
 from ..errors import InvalidInput
 from .base import Reject, Sink
@@ -16,9 +16,9 @@ from .base import Reject, Sink
 __all__ = ["JsonLinesSink", "RejectsFile"]
 
 
-def _open(path: Path, mode: str) -> TextIO:
+def _open(path: Path, mode: Literal["w", "a"]) -> TextIO:
     try:
-        return path.open(mode, encoding="utf-8", newline="\n")  # type: ignore[return-value]
+        return path.open(mode, encoding="utf-8", newline="\n")
     except OSError as error:
         raise InvalidInput(f"path = {str(path)!r}: cannot be written: {error.strerror}") from None
 

@@ -1,9 +1,9 @@
 """Fuzzing of the report parsers: whatever the bytes, a sound report comes back or one tidy ``InvalidReport``.
 
-The tests run some thousands of inputs; a long run is ``python -m tests.fuzz_codec 1000000 --seed 1``. Half of the inputs go
-to the parser of single reports and half to that of columns. They are random bytes, valid messages, valid messages that were
-cut, spliced, repeated or had bits flipped, and JSON with wrong types, huge numbers, NaN, duplicate and unknown keys, deep
-nesting, lone surrogates and bytes that are not UTF-8.
+The tests run some thousands of inputs; a long run is ``python -m tests.fuzz_codec 1000000 --seed 1``. Half of
+the inputs go to the parser of single reports and half to that of columns. They are random bytes, valid
+messages, valid messages that were cut, spliced, repeated or had bits flipped, and JSON with wrong types, huge
+numbers, NaN, duplicate and unknown keys, deep nesting, lone surrogates and bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -26,17 +26,34 @@ from ldp_stream.reports import CategoryReport, Report, VectorReport
 CANARY = "kAnArY"
 _LONGEST_MESSAGE = 200
 _ODD_NUMBERS = (
-    "0", "-0", "-1", "1.0", "1e0", "0.5", "65535", "65536", "4294967295", "4294967296", "18446744073709551616",
+    "0", "-0", "-1", "1.0", "1e0", "0.5", "65535", "65536", "4294967295", "4294967296",
+    "18446744073709551616",
     "1e400", "-1e400", "1e-400", "9" * 400, "9" * 5000, "0." + "3" * 400, "01", "+1", "1_000", "0x1", "NaN",
     "Infinity", "-Infinity", "nan", "5e-324", "1.7976931348623157e308", "1.8e308",
 )  # fmt: skip
 _ODD_VALUES = (
-    *_ODD_NUMBERS, "true", "false", "null", '""', f'"{CANARY}"', '"\\ud800"', '"\\udc00\\ud800"', '"\\u0000"', '"\\n"',
-    '"\n"', "[]", "{}", "[[]]", "[null]", f'["{CANARY}\\n"]', f'{{"{CANARY}": 1}}', "[0, 0]", "[0.5]", "[[0.5], [0.25]]",
-    "[[0.5], [0.25, 1]]", '["category"]', '"category"', '"vector"', '"0000000000000000"', '"000000000000000G"',
+    *_ODD_NUMBERS, "true", "false", "null", '""', f'"{CANARY}"',
+    '"\\ud800"', '"\\udc00\\ud800"', '"\\u0000"', '"\\n"',
+    '"\n"', "[]", "{}", "[[]]", "[null]", f'["{CANARY}\\n"]', f'{{"{CANARY}": 1}}', "[0, 0]", "[0.5]",
+    "[[0.5], [0.25]]",
+    "[[0.5], [0.25, 1]]", '["category"]', '"category"', '"vector"',
+    '"0000000000000000"', '"000000000000000G"',
     f'"{"0" * 32}"', f'"{"٣" * 16}"', "[" * 300 + "]" * 300, "[" * 9, '{"a":' * 300 + "1" + "}" * 300, "",
 )  # fmt: skip
-_ODD_KEYS = ("kind", "digest", "round", "chain", "token", "block", "category", "values", CANARY, f"{CANARY}\\n", "", "\\ud800")
+_ODD_KEYS = (
+    "kind",
+    "digest",
+    "round",
+    "chain",
+    "token",
+    "block",
+    "category",
+    "values",
+    CANARY,
+    f"{CANARY}\\n",
+    "",
+    "\\ud800",
+)
 
 
 def _category(random: Random) -> CategoryReport:
@@ -55,7 +72,9 @@ def _vector(random: Random, width: int) -> VectorReport:
         digest="0" * 16,
         round=random.getrandbits(32),
         chain=random.getrandbits(16),
-        values=tuple(random.choice([random.gauss(0, 1), 0.0, -0.0, 5e-324, 1e308, 1.0]) for _ in range(width)),
+        values=tuple(
+            random.choice([random.gauss(0, 1), 0.0, -0.0, 5e-324, 1e308, 1.0]) for _ in range(width)
+        ),
         token=random.randbytes(16).hex(),
     )
 
@@ -94,7 +113,7 @@ def _mutated(random: Random, data: bytes, other: bytes) -> bytes:
 
 
 def _odd_json(random: Random, columns: bool) -> bytes:
-    """Return JSON with the fields of a report in which some values or keys are replaced, added, doubled or dropped."""
+    """Return JSON of a report in which some fields are replaced, added, doubled or dropped."""
     data = b""
     while data[:1] != b"{":
         data = _valid(random, columns)
@@ -129,7 +148,7 @@ def generate(random: Random, columns: bool) -> tuple[str, bytes]:
 
 
 def check(data: bytes, columns: bool) -> bool:
-    """Return whether the bytes are accepted; anything but a sound report or a tidy refusal is an AssertionError."""
+    """Return whether the bytes are accepted; AssertionError unless it is soundly, or refused tidily."""
     try:
         found = decode_batch(data) if columns else decode_report(data)
     except InvalidReport as error:
@@ -156,7 +175,7 @@ def _check_columns(batch: ReportBatch) -> None:
         assert encode_batch(decode_batch(batch_to_json(batch))) == binary
 
 
-def fuzz(count: int, seed: int, progress: Callable[[int], None] = lambda done: None) -> Counter[tuple[str, bool]]:
+def fuzz(count: int, seed: int, progress: Callable[[int], None] | None = None) -> Counter[tuple[str, bool]]:
     """Check ``count`` inputs; return how many of each kind were accepted (True) and refused (False)."""
     random = Random(seed)
     seen: Counter[tuple[str, bool]] = Counter()
@@ -166,7 +185,7 @@ def fuzz(count: int, seed: int, progress: Callable[[int], None] = lambda done: N
         accepted = check(data, columns)
         assert accepted or kind != "valid", f"refused: {data!r}"
         seen[kind, accepted] += 1
-        if number % 50_000 == 0:
+        if progress is not None and number % 50_000 == 0:
             progress(number)
     return seen
 

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp_stream.plan import BLOCK, CHECKPOINTS, RoundSchedule, StepRule, block_stop, is_checkpoint, window_start
+from ldp_stream.plan import (
+    BLOCK,
+    CHECKPOINTS,
+    RoundSchedule,
+    StepRule,
+    block_stop,
+    is_checkpoint,
+    window_start,
+)
 
 RULE = StepRule(gain=3.0, exponent=0.75, delay=1000.0, second_moment=4.683)
 
@@ -136,7 +144,7 @@ schedules = st.builds(
 
 @given(schedules, st.integers(0, 10**9))
 def test_a_round_is_the_longest_that_is_stable(schedule: RoundSchedule, start: int) -> None:
-    """N eta curvature <= stability at its first step, with one more report a chain it would not be; at least 1."""
+    """N eta curvature <= stability at its first step, and not with one more report a chain; at least 1."""
     length = schedule.length(start)
     if schedule.stability == 0:
         assert length == 1
@@ -146,7 +154,9 @@ def test_a_round_is_the_longest_that_is_stable(schedule: RoundSchedule, start: i
     eta = Fraction(schedule.steps.at(start // schedule.chains + 1))
     limit = Fraction(schedule.stability) * (1 + Fraction(1, 10**12))
     assert each == 1 or each * eta * Fraction(schedule.curvature) <= limit
-    assert (each + 1) * eta * Fraction(schedule.curvature) * (1 + Fraction(1, 10**12)) > Fraction(schedule.stability)
+    assert (each + 1) * eta * Fraction(schedule.curvature) * (1 + Fraction(1, 10**12)) > Fraction(
+        schedule.stability
+    )
 
 
 @given(schedules, st.lists(st.integers(0, 3000), min_size=1, max_size=5))

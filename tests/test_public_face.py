@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldp_stream import Campaign
 from ldp_stream.datasets.taxi import TaxiTrips
 
 CAMPAIGN = """\
@@ -30,7 +33,7 @@ IMPORTS = "from ldp_stream import Aggregator, Campaign, PrivateQuantileRegressor
 DEVICES = """\
 campaign = Campaign.load("trips.toml")                      # also .json; Campaign.model_validate(dict)
 server = Aggregator(campaign)
-device = Reporter(campaign, ledger="device.sqlite")         # OS entropy; Reporter.simulated(campaign, seed=7) for studies
+device = Reporter(campaign, ledger="device.sqlite")         # OS entropy
 report = device.report({"log_miles": 0.3, "rush": 1}, y=2.1, parameters=server.parameters())
 server.ingest(report)                                       # or ingest_many(reports)
 answer = server.estimate(level=0.95)
@@ -40,7 +43,8 @@ server = Aggregator.restore(campaign, server.snapshot())    # bytes
 """
 
 RIVER = """\
-model = PrivateQuantileRegressor(features={"log_miles": (-2.4, 3.5), "rush": (0, 1, 0)}, target=(0.0, 4.8), tau=0.5, epsilon=2.0, seed=7)
+model = PrivateQuantileRegressor(features={"log_miles": (-2.4, 3.5), "rush": (0, 1, 0)}, \
+target=(0.0, 4.8), tau=0.5, epsilon=2.0, seed=7)
 for x, y in stream:                                          # a third bound is the feature's public centre
     model.learn_one(x, y)
 model.predict_one(x, with_interval=True)
@@ -62,7 +66,7 @@ def run(code: str, **given: Any) -> dict[str, Any]:
 
 
 def test_a_device_reports_to_a_server(place: Path) -> None:
-    """One device reports once at the server's parameters; the server answers, and goes on from its snapshot."""
+    """A device reports once at the server's parameters; the server answers, and goes on from a snapshot."""
     names = run(DEVICES)
     assert names["server"].n_reports == 1
     assert (place / "device.sqlite").exists()
@@ -84,7 +88,8 @@ def test_a_river_loop_learns(place: Path) -> None:
     assert not list(place.glob("*.sqlite"))
 
 
-def test_many_devices_in_a_study(place: Path) -> None:
+@pytest.mark.usefixtures("place")
+def test_many_devices_in_a_study() -> None:
     """Simulated devices report in numbers, and their reports fold together or one by one."""
     code = (
         'campaign = Campaign.load("trips.toml")\n'
@@ -102,23 +107,26 @@ def test_many_devices_in_a_study(place: Path) -> None:
 
 
 def test_the_campaign_says_the_same_in_every_form(place: Path) -> None:
-    """TOML, JSON and a dictionary with the same content make one campaign, whose defaults need no tuning."""
-    code = (
-        "import json, tomllib\n"
-        'given = tomllib.loads(open("trips.toml", encoding="utf-8").read())\n'
-        'json.dump(given, open("trips.json", "w", encoding="utf-8"))\n'
-        'forms = [Campaign.load("trips.toml"), Campaign.load("trips.json"), Campaign.model_validate(given)]\n'
-        'forms.append(Campaign.model_validate({k: v for k, v in given.items() if k not in ("channel", "inference")}))\n'
-    ).replace('open("trips.toml", encoding="utf-8").read()', "TEXT")
-    code = code.replace('json.dump(given, open("trips.json", "w", encoding="utf-8"))', "SAVE(json.dumps(given))")
-    names = run(code, TEXT=CAMPAIGN, SAVE=(place / "trips.json").write_text)
-    assert len({campaign.digest for campaign in names["forms"]}) == 1
-    assert names["forms"][0].name == "trips-2019"
+    """TOML, JSON and a dictionary with the same content make one campaign; so does one without defaults."""
+    given = tomllib.loads(CAMPAIGN)
+    (place / "trips.json").write_text(json.dumps(given))
+    shorter = {key: value for key, value in given.items() if key not in ("channel", "inference")}
+    forms = [
+        Campaign.load("trips.toml"),
+        Campaign.load("trips.json"),
+        Campaign.model_validate(given),
+        Campaign.model_validate(shorter),
+    ]
+    assert len({campaign.digest for campaign in forms}) == 1
+    assert forms[0].name == "trips-2019"
 
 
-def test_the_model_is_the_campaigns(place: Path) -> None:
-    """The estimator with the campaign's parameters accepts the campaign's devices once it has its name and rounds."""
-    names = run('campaign = Campaign.load("trips.toml")\nmodel = PrivateQuantileRegressor.from_campaign(campaign)\n')
+@pytest.mark.usefixtures("place")
+def test_the_model_is_the_campaigns() -> None:
+    """The estimator of a campaign is one with the campaign's digest, so it takes its devices' reports."""
+    names = run(
+        'campaign = Campaign.load("trips.toml")\nmodel = PrivateQuantileRegressor.from_campaign(campaign)\n'
+    )
     assert names["model"].campaign == names["campaign"]
 
 

@@ -57,7 +57,7 @@ class _Overflowing:
 def test_an_axis_has_the_longer_side_as_its_unit(
     axis: Axis, half_width: float, interval: tuple[float, float]
 ) -> None:
-    """h is the larger distance from the centre to a bound, and the interval lies in [-1, 1] with 0 inside."""
+    """Its unit is the larger distance from centre to bound; the interval is in [-1, 1] with 0 inside."""
     assert axis.half_width == half_width
     assert axis.interval == interval
 
@@ -159,12 +159,20 @@ def test_absent_and_unknown_features() -> None:
     assert SCALE.row({"rush": 1.0, "intercept": 7.0, "fare": _Angry()}) == [1.0, 0.0, 1.0, 0.0]
 
 
-values = st.none() | st.floats() | st.integers() | st.text() | st.binary() | st.decimals() | st.lists(st.integers())
+values = (
+    st.none()
+    | st.floats()
+    | st.integers()
+    | st.text()
+    | st.binary()
+    | st.decimals()
+    | st.lists(st.integers())
+)
 
 
 @given(st.dictionaries(st.sampled_from(["miles", "rush", "temp", "fare"]), values), values)
 def test_every_row_lies_in_the_support(x: Mapping[str, object], y: object) -> None:
-    """Whatever the record holds, the row is 1 and one number inside each interval, and the target is a number."""
+    """Whatever the record holds, the row is 1 and a number of each interval, and the target is a number."""
     row = SCALE.row(x)
     assert row[0] == 1.0
     for value, (lower, upper) in zip(row[1:], SCALE.intervals, strict=True):
@@ -200,7 +208,7 @@ def test_targets_beyond_all_floats_keep_their_sign() -> None:
 
 @st.composite
 def _cases(draw: st.DrawFn) -> tuple[WorkingScale, list[float], dict[str, float]]:
-    """Return a scale with midpoints, one-sided and other centres, working coefficients, and a record in bounds."""
+    """Return a scale with all kinds of centres, working coefficients, and a record in bounds."""
     axes = []
     record = {}
     for name in "abcd"[: draw(st.integers(0, 4))]:
@@ -220,7 +228,7 @@ def _cases(draw: st.DrawFn) -> tuple[WorkingScale, list[float], dict[str, float]
 def test_coefficients_give_the_fit_in_the_users_units(
     case: tuple[WorkingScale, list[float], dict[str, float]],
 ) -> None:
-    """intercept + sum slope_j x_j is mid + half X'b for every record inside the bounds."""
+    """The sum intercept + sum slope_j x_j is mid + half X'b for every record inside the bounds."""
     scale, b, x = case
     coefficients = scale.coefficients(b)
     assert tuple(coefficients) == scale.names
@@ -228,8 +236,12 @@ def test_coefficients_give_the_fit_in_the_users_units(
     row = scale.row(x)
     middle = (scale.target_lower + scale.target_upper) / 2
     half = (scale.target_upper - scale.target_lower) / 2
-    assert scale.fitted(row, b) == pytest.approx(middle + half * math.fsum(map(math.prod, zip(row, b, strict=True))))
-    size = sum(abs(coefficients[name] * value) for name, value in x.items()) + abs(coefficients["intercept"]) + 1
+    assert scale.fitted(row, b) == pytest.approx(
+        middle + half * math.fsum(map(math.prod, zip(row, b, strict=True)))
+    )
+    size = (
+        sum(abs(coefficients[name] * value) for name, value in x.items()) + abs(coefficients["intercept"]) + 1
+    )
     assert by_hand == pytest.approx(scale.fitted(row, b), abs=1e-12 * size)
 
 
@@ -237,7 +249,7 @@ def test_coefficients_give_the_fit_in_the_users_units(
 def test_contrasts_are_linear_in_the_users_coefficients(
     case: tuple[WorkingScale, list[float], dict[str, float]], weights: list[float], partial: bool
 ) -> None:
-    """k + a'b is the weighted sum of the user's coefficients; names left out weigh 0."""
+    """The value k + a'b is the weighted sum of the user's coefficients; names left out weigh 0."""
     scale, b, _ = case
     chosen = dict(zip(scale.names[partial:], weights, strict=False))
     constant, a = scale.contrast(chosen)
@@ -255,9 +267,9 @@ def test_a_worked_example_with_a_one_sided_centre() -> None:
     assert coefficients == pytest.approx(
         {"intercept": 30 + 15 - 4.0 - (-6.0), "miles": 1.0, "rush": 3.0, "temp": -0.15}
     )
-    assert SCALE.fitted(SCALE.row({"miles": 10, "rush": 1, "temp": -20}), [0.5, 0.2, 0.1, -0.3]) == pytest.approx(
-        47 + 10 + 3 + 3
-    )
+    assert SCALE.fitted(
+        SCALE.row({"miles": 10, "rush": 1, "temp": -20}), [0.5, 0.2, 0.1, -0.3]
+    ) == pytest.approx(47 + 10 + 3 + 3)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def note(text: str) -> None:
 
 
 def results() -> Console:
-    """Return the console of standard output: no markup, no colours of numbers, wide where there is no terminal."""
+    """Return the console of standard output: no markup in texts, and wide where there is no terminal."""
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, emoji=False)

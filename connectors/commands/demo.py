@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,16 +23,18 @@ _SHOWN = 1_500  # trips in the picture
 
 
 def demo(
-    quick: Annotated[bool, typer.Option("--quick", help=f"Only {_QUICK_REPORTS:,} reports: wide intervals.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"Only {_QUICK_REPORTS:,} reports: wide intervals.")
+    ] = False,
     reports: Annotated[
         int | None,
         typer.Option(
-            min=1000, max=10**9, metavar="N", help=f"Reports, one a user. Default: {_REPORTS:,}.", show_default=False
+            min=1000, metavar="N", help=f"Reports, one a user. Default: {_REPORTS:,}.", show_default=False
         ),
     ] = None,
     epsilon: Annotated[float, typer.Option(metavar="E", help="Privacy of one report.")] = 6.0,
     plot: Annotated[Path, typer.Option(metavar="FILE", help="The picture to draw.")] = _DEFAULT_PLOT,
-    seed: Annotated[int, typer.Option(min=0, max=2**53 - 1, metavar="N", help="Of trips, coin and devices.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of trips, coin and devices.")] = 1,
 ) -> None:
     """Learn trip times of taxis from private reports, and compare with the truth.
 
@@ -42,9 +45,9 @@ def demo(
 
     Examples
     --------
-    $ ldp-stream demo
-    $ ldp-stream demo --quick --plot quick.png
-    $ ldp-stream demo --epsilon 4 --seed 7
+    ldp-stream demo
+    ldp-stream demo --quick --plot quick.png
+    ldp-stream demo --epsilon 4 --seed 7
     """
     from ...errors import MissingExtra
     from .console import note
@@ -80,38 +83,39 @@ def demo(
 
 def _print(answers: Sequence[Answer], epsilon: float) -> None:
     from .console import results
-    from .tables import coefficient_table
+    from .tables import print_estimate
 
-    console = results()
+    say = partial(results().print, soft_wrap=True)
     for answer in answers:
-        console.print()
-        console.print(coefficient_table(answer.estimate, answer.truth))
-    intervals = [(interval, answer.truth[name]) for answer in answers for name, interval in answer.estimate.items()]
+        say()
+        print_estimate(answer.estimate, answer.truth)
+    intervals = [
+        (interval, answer.truth[name]) for answer in answers for name, interval in answer.estimate.items()
+    ]
     covered = sum(truth in interval for interval, truth in intervals)
     level = 100 * answers[0].estimate.level
-    console.print(f"{covered} of {len(intervals)} intervals cover the truth; each is made to do so in {level:g}% of runs.")
-    console.print()
-    console.print("What it means")
+    say(f"{covered} of {len(intervals)} intervals cover the truth; each is to do so in {level:g}% of runs.")
+    say()
+    say("What it means")
     median, late = (_minutes(answer) for answer in answers)
-    console.print(f"  A {_MILES:g}-mile trip in the rush hour takes {median} in the median,")
-    console.print(f"  and nine out of ten such trips take less than {late}.")
-    console.print(f"  Nobody was trusted with a trip: whatever it was, no report becomes more than {_odds(epsilon)}")
-    console.print(f"  times likelier or less likely by it (epsilon = {epsilon:g}), and each user sent one report.")
-    console.print()
+    say(f"  A {_MILES:g}-mile trip in the rush hour takes {median} in the median,")
+    say(f"  and nine out of ten such trips take less than {late}.")
+    odds = math.exp(min(epsilon, 700.0))
+    say(f"  Nobody was trusted with a trip: no trip makes a report more than {odds:,.4g} times likelier")
+    say(f"  than another trip does (epsilon = {epsilon:g}), and each user sent one report.")
+    say()
 
 
 def _minutes(answer: Answer) -> str:
     """Return the fitted quantile of the trip in minutes, with interval and truth."""
     fit = answer.estimate.quantile(_TRIP)
-    truth = math.exp(answer.truth["intercept"] + sum(answer.truth[name] * value for name, value in _TRIP.items()))
+    truth = math.exp(
+        answer.truth["intercept"] + sum(answer.truth[name] * value for name, value in _TRIP.items())
+    )
     ends = "no interval yet"
     if fit.bounded:
         ends = f"{100 * fit.level:g}% interval {math.exp(fit.lower):.1f} to {math.exp(fit.upper):.1f}"
     return f"{math.exp(fit.value):.1f} minutes ({ends}; truth {truth:.1f})"
-
-
-def _odds(epsilon: float) -> str:
-    return f"{math.exp(epsilon):,.3g}" if epsilon < 6.9 else f"{math.exp(min(epsilon, 700.0)):.3g}"
 
 
 def _draw(answers: Sequence[Answer], seed: int, path: Path) -> None:

@@ -1,8 +1,9 @@
-"""The study behind ``ldp-stream demo``: two campaigns on synthetic taxi trips, each user asked by one of them.
+"""The study behind ``ldp-stream demo``: two campaigns on synthetic taxi trips, each user asked by one.
 
-A public coin, drawn from a generator of its own and so independent of every trip, sends user i to the campaign for
-the median with probability 1/3 and to that for the 90th percentile with probability 2/3: where few trips lie near
-the quantile, a report tells less. One user sends one report in one campaign, so epsilon is the whole price.
+A public coin, drawn from a generator of its own and so independent of every trip, sends user i to the
+campaign for the median with probability 1/3 and to that for the 90th percentile with probability 2/3: where
+few trips lie near the quantile, a report tells less. One user sends one report in one campaign, so epsilon is
+the whole price.
 """
 
 from __future__ import annotations
@@ -36,15 +37,24 @@ class Answer:
 
 def make_campaigns(epsilon: float) -> tuple[Campaign, ...]:
     """Return the campaigns, one for each of ``TAUS``; InvalidCampaign if epsilon makes none."""
-    features = {name: dict(zip(("lower", "upper", "centre"), bounds, strict=False)) for name, bounds in FEATURES.items()}
+    features = {
+        name: dict(zip(("lower", "upper", "centre"), bounds, strict=False))
+        for name, bounds in FEATURES.items()
+    }
     common = {
         "kind": "quantile",
         "epsilon": epsilon,
         "target": dict(zip(("lower", "upper"), TARGET, strict=True)),
         "features": features,
-        "channel": {"kind": "cqx", "q": 2, "s": len(features) + 1},  # whole vectors: best for an epsilon above 4
+        "channel": {
+            "kind": "cqx",
+            "q": 2,
+            "s": len(features) + 1,
+        },  # whole vectors: best for an epsilon above 4
     }
-    return tuple(Campaign.model_validate({**common, "name": f"taxi-{100 * tau:.0f}", "tau": tau}) for tau in TAUS)
+    return tuple(
+        Campaign.model_validate({**common, "name": f"taxi-{100 * tau:.0f}", "tau": tau}) for tau in TAUS
+    )
 
 
 def run_study(
@@ -52,7 +62,7 @@ def run_study(
     reports: int,
     seed: int,
     level: float = 0.95,
-    after: Callable[[int], bool] = lambda reports: False,
+    after: Callable[[int], bool] | None = None,
 ) -> list[Answer]:
     """Return each campaign's answer after so many reports in all.
 
@@ -76,7 +86,7 @@ def run_study(
         median = coin.random(len(target)) < _MEDIAN_SHARE
         for server, device, asked in zip(servers, devices, (median, ~median), strict=True):
             device.fold(server, _rows(features[asked], target[asked]))
-        if after(len(target)):
+        if after is not None and after(len(target)):
             break
     return [
         Answer(server.estimate(level), TaxiTrips.true_coefficients(campaign.tau))
@@ -86,5 +96,6 @@ def run_study(
 
 def _rows(features: np.ndarray, target: np.ndarray) -> list[Row]:
     return [
-        (dict(zip(FEATURES, row, strict=True)), y) for row, y in zip(features.tolist(), target.tolist(), strict=True)
+        (dict(zip(FEATURES, row, strict=True)), y)
+        for row, y in zip(features.tolist(), target.tolist(), strict=True)
     ]

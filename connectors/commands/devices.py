@@ -4,9 +4,9 @@ The randomness of report i is a function of (key, i) alone: its bits are
 
     BLAKE2b_key(i, 0), BLAKE2b_key(i, 1), ...,    64 bytes each,    key = BLAKE2b_digest(seed),
 
-with the campaign's digest, so that campaigns with one seed draw independently, or a key from the operating
-system without a seed. Hence a run that was interrupted and resumed gives the state of one that was not, bit for
-bit, however its rows were cut into batches.
+with the campaign's digest, so that campaigns with one seed draw independently; without a seed the key comes
+from the operating system. Hence a run that was interrupted and resumed gives the state of one that was not,
+bit for bit, however its rows were cut into batches.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CountedEntropy:
 
 
 class SimulatedDevices:
-    """Stand-ins for the devices of many users, each with one row, at the parameters that the server hands out.
+    """Stand-ins for the devices of many users, each with one row, at the server's parameters.
 
     Parameters
     ----------

@@ -16,7 +16,9 @@ __all__ = ["check_answer", "estimate", "give_answer"]
 
 
 def estimate(
-    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="The checkpoint.", show_default=False)],
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="The checkpoint.", show_default=False)
+    ],
     level: Level = 0.95,
     as_json: JsonOutput = False,
     plot: PlotFile = None,
@@ -27,9 +29,9 @@ def estimate(
 
     Examples
     --------
-    $ ldp-stream estimate state.ckpt
-    $ ldp-stream estimate state.ckpt --level 0.9 --json
-    $ ldp-stream estimate state.ckpt --plot coefficients.png
+    ldp-stream estimate state.ckpt
+    ldp-stream estimate state.ckpt --level 0.9 --json
+    ldp-stream estimate state.ckpt --plot coefficients.png
     """
     from .stored import read_checkpoint
 

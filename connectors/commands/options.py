@@ -15,7 +15,6 @@ __all__ = [
     "Format",
     "JsonOutput",
     "Level",
-    "Limit",
     "PlotFile",
     "RejectsOutput",
     "RowFiles",
@@ -26,8 +25,6 @@ __all__ = [
     "Tlc",
 ]
 
-_LARGEST_SEED = 2**53 - 1
-
 
 class Format(StrEnum):
     """How rows are written."""
@@ -37,11 +34,15 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
-CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="The campaign, TOML or JSON.", show_default=False)]
+CampaignFile = Annotated[
+    Path, typer.Argument(metavar="CAMPAIGN", help="The campaign, TOML or JSON.", show_default=False)
+]
 CampaignOrCheckpoint = Annotated[
     Path,
     typer.Argument(
-        metavar="CAMPAIGN_OR_CHECKPOINT", help="A campaign (TOML or JSON) or a checkpoint.", show_default=False
+        metavar="CAMPAIGN_OR_CHECKPOINT",
+        help="A campaign (TOML or JSON) or a checkpoint.",
+        show_default=False,
     ),
 ]
 RowFiles = Annotated[
@@ -53,11 +54,15 @@ RowFiles = Annotated[
     ),
 ]
 Target = Annotated[str | None, typer.Option(metavar="NAME", help="The target's column.", show_default=False)]
-RowFormat = Annotated[Format, typer.Option("--format", help="auto: JSON lines for .jsonl and .ndjson, else CSV.")]
+RowFormat = Annotated[
+    Format, typer.Option("--format", help="auto: JSON lines for .jsonl and .ndjson, else CSV.")
+]
 Delimiter = Annotated[str, typer.Option(metavar="CHAR", help="What separates the fields of a CSV file.")]
 Tlc = Annotated[
     bool,
-    typer.Option("--tlc", help="The files are NYC TLC yellow-taxi trip records (CSV, or Parquet with pyarrow)."),
+    typer.Option(
+        "--tlc", help="The files are NYC TLC yellow-taxi trip records (CSV, or Parquet with pyarrow)."
+    ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
 RejectsOutput = Annotated[
@@ -72,16 +77,15 @@ RejectsOutput = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(
-        min=0,
-        max=_LARGEST_SEED,
         metavar="N",
-        help="Make the reports repeatable, for studies: they then protect nobody. Default: the system's randomness.",
+        help="Make reports repeatable, for studies; they protect nobody. Default: the system's randomness.",
         show_default=False,
     ),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, metavar="N", show_default=False)]
 Level = Annotated[float, typer.Option(metavar="P", help="Coverage of the intervals, between 0 and 1.")]
-JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+JsonOutput = Annotated[
+    bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")
+]
 PlotFile = Annotated[
     Path | None,
     typer.Option(

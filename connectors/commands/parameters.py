@@ -26,8 +26,8 @@ def parameters(
 
     Examples
     --------
-    $ ldp-stream parameters trips.toml --out p.json
-    $ ldp-stream parameters state.ckpt
+    ldp-stream parameters trips.toml --out p.json
+    ldp-stream parameters state.ckpt
     """
     from .console import warn_if_not_private
     from .files_out import check_writable, write_whole

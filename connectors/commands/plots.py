@@ -1,6 +1,7 @@
 """Pictures of estimates; the only module that imports matplotlib.
 
-Coefficients have different units, so each is drawn on an axis of its own: a dot for the estimate, a bar for the interval.
+Coefficients have different units, so each has an axis of its own, with a dot for the estimate and a bar for
+the interval.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ COLOURS = ("#1f5fa8", "#d1622b")
 GREY = "#5f6670"
 _DOTS_PER_INCH = 150
 _ROW_INCHES = 0.62
+_NEAR = 4  # widths of the interval
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -56,7 +58,9 @@ def check_plot(path: Path) -> None:
     check_writable(path, "--plot")
     known = new_figure(1, 1).canvas.get_supported_filetypes()
     if path.suffix.lower().removeprefix(".") not in known:
-        raise InvalidInput(f"--plot = {str(path)!r}: must end in {', '.join('.' + name for name in sorted(known))}")
+        raise InvalidInput(
+            f"--plot = {str(path)!r}: must end in {', '.join('.' + name for name in sorted(known))}"
+        )
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -76,7 +80,16 @@ def tidy(axes: Axes) -> None:
 def mark_not_private(figure: Figure) -> None:
     """Write NOT PRIVATE across a figure."""
     figure.text(
-        0.5, 0.5, NOT_PRIVATE, size=44, color="#c00000", alpha=0.22, rotation=20, ha="center", va="center", weight="bold"
+        0.5,
+        0.5,
+        NOT_PRIVATE,
+        size=44,
+        color="#c00000",
+        alpha=0.22,
+        rotation=20,
+        ha="center",
+        va="center",
+        weight="bold",
     )
 
 
@@ -87,13 +100,16 @@ def draw_estimate(estimate: Estimate, path: Path) -> None:
     rows = figure.subplots(len(estimate), 1, squeeze=False)[:, 0]
     for axes, (name, interval) in zip(rows, estimate.items(), strict=True):
         _draw_coefficient(axes, plain(name), interval)
+    marks = f"dot: estimate, bar: {100 * estimate.level:g}% interval"
     figure.suptitle(
         f"{_literal(campaign.name)}: coefficients of the {quantile_name(campaign.tau)}\n"
-        f"{estimate.n_reports:,} reports, {label(campaign)}; dot: estimate, bar: {100 * estimate.level:g}% interval",
+        f"{estimate.n_reports:,} reports, {label(campaign)}; {marks}",
         size=11,
     )
     rows[-1].set_xlabel(
-        "change of the target with one unit of the feature (intercept: the target's value at 0)", size=8.5, color=GREY
+        "change of the target with one unit of the feature (intercept: the target's value at 0)",
+        size=8.5,
+        color=GREY,
     )
     if not campaign.private:
         mark_not_private(figure)
@@ -108,15 +124,33 @@ def _draw_coefficient(axes: Axes, name: str, interval: Interval) -> None:
     axes.tick_params(axis="y", length=0)
     text = "no interval yet"
     if interval.bounded:
-        axes.plot([interval.lower, interval.upper], [0, 0], color=COLOURS[0], lw=5, alpha=0.35, solid_capstyle="butt")
-        margin = 0.25 * interval.width or 1.0
-        axes.set_xlim(interval.lower - margin, interval.upper + margin)
+        axes.plot(
+            [interval.lower, interval.upper],
+            [0, 0],
+            color=COLOURS[0],
+            lw=5,
+            alpha=0.35,
+            solid_capstyle="butt",
+        )
+        lower, upper = _window(interval)
+        axes.set_xlim(lower, upper)
+        if lower < 0 < upper:
+            axes.axvline(0, color="black", lw=1, ls=(0, (2, 3)), zorder=0)
         text = "{} to {}".format(*ends(interval))
     axes.plot([interval.value], [0], "o", color=COLOURS[0], ms=6)
     axes.locator_params(axis="x", nbins=6)
     axes.ticklabel_format(axis="x", useOffset=False)
     value = number(interval.value, interval.width)
     axes.text(1.02, 0.5, f"{value}\n{text}", transform=axes.transAxes, size=8.5, va="center", color="black")
+
+
+def _window(interval: Interval) -> tuple[float, float]:
+    """Return the axis around an interval; it reaches to 0 where that is near."""
+    lower, upper = interval.lower, interval.upper
+    width = interval.width or abs(interval.value) or 1.0
+    if -_NEAR * width < lower and upper < _NEAR * width:
+        lower, upper = min(lower, 0.0), max(upper, 0.0)
+    return lower - 0.25 * width, upper + 0.25 * width
 
 
 def _literal(text: str) -> str:

@@ -1,8 +1,8 @@
 """Raw rows from the files on a command line: several files as one source, opened for a campaign.
 
-The position is that of the file being read, its number from 0, and what the file begins with: a length and the
-first 6 bytes of the SHA-256 of the target's name and so many of its bytes. So a checkpoint is not continued with
-another file by mistake, while one that has grown is welcome. Standard input is not checked so.
+The position is that of the file being read, its number from 0, and what it begins with: a length, and the
+first 6 bytes of the SHA-256 of the target's name and so many of its bytes. So a checkpoint is not continued
+with another file by mistake, while one that has grown is welcome. Standard input is not checked so.
 """
 
 from __future__ import annotations
@@ -87,13 +87,16 @@ class FileChain(Source[Row]):
 
     def resume(self, position: Position) -> None:
         """Go to a position of an earlier reading of the same files."""
-        index, line, byte, head_bytes, head = read_position(position, "file", "line", "byte", "head_bytes", "head")
+        names = ("file", "line", "byte", "head_bytes", "head")
+        index, line, byte, head_bytes, head = read_position(position, *names)
         if index >= len(self._paths):
-            raise InvalidInput(f"the checkpoint stands in file {index + 1}, and {len(self._paths)} were given")
+            raise InvalidInput(
+                f"the checkpoint stands in file {index + 1}, and {len(self._paths)} were given"
+            )
         if self._head(index, head_bytes) != (head_bytes, head):
             raise InvalidInput(
-                f"{self._paths[index]}: is not the file that the checkpoint stands in, or has another target; "
-                "give the same rows and --target, or another --checkpoint"
+                f"{self._paths[index]}: is not the file that the checkpoint stands in, or has another "
+                "target; give the same rows and --target, or another --checkpoint"
             )
         if index != self._index:
             self._go_to(index)
@@ -147,9 +150,8 @@ def open_rows(
         unknown = [name for name in features if name not in _TLC_FEATURES]
         if unknown or target not in (None, _TLC_TARGET):
             what = f"the feature {unknown[0]!r}" if unknown else f"--target {target!r}"
-            raise InvalidInput(
-                f"{what}: trip records have the target {_TLC_TARGET} and the features {', '.join(_TLC_FEATURES)}"
-            )
+            known = f"the target {_TLC_TARGET} and the features {', '.join(_TLC_FEATURES)}"
+            raise InvalidInput(f"{what}: trip records have {known}")
         return FileChain(paths, lambda path: TlcSource(path, strict=strict), _TLC_TARGET)
     if target is None:
         raise InvalidInput("--target: missing; it names the target's column (only --tlc has its own)")

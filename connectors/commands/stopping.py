@@ -1,8 +1,8 @@
 """A clean stop at SIGINT (Ctrl-C) and SIGTERM.
 
 A signal only sets a mark while state is changed, and the work ends at the next safe place. While a command
-waits for input, nothing is half done, so there the signal ends the waiting at once. After the first signal the
-usual handling is back: a second one stops the process on the spot.
+waits for input, nothing is half done, so there the signal ends the waiting at once. After the first signal
+the usual handling is back: a second one stops the process on the spot.
 """
 
 from __future__ import annotations

@@ -75,7 +75,9 @@ def open_checkpoint(path: Path, checkpoint: Checkpoint) -> Stored:
     try:
         campaign = Campaign.model_validate(json.loads(checkpoint.campaign))
     except (InvalidCampaign, ValueError) as error:
-        raise InvalidSnapshot(f"{path}: does not hold a campaign that this release can read: {error}") from None
+        raise InvalidSnapshot(
+            f"{path}: does not hold a campaign that this release can read: {error}"
+        ) from None
     if checkpoint.recovered:
         note(f"{path}: the newest save is damaged; this is the one before")
     return Stored(campaign, Aggregator.restore(campaign, checkpoint.state), dict(checkpoint.position))

@@ -1,4 +1,4 @@
-"""Estimates as text: a table of coefficients with intervals, and numbers with as many digits as the interval vouches for."""
+"""Estimates as text: a table of coefficients with intervals, and numbers with the digits these vouch for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...inference.regions import Interval
 from ...server.estimate import Estimate
 from .console import NOT_PRIVATE, label, plain, results
 
-__all__ = ["coefficient_table", "describe", "ends", "number", "print_estimate", "quantile_name"]
+__all__ = ["describe", "ends", "number", "print_estimate", "quantile_name"]
 
 
 def number(value: float, width: float) -> str:
@@ -35,7 +35,10 @@ def number(value: float, width: float) -> str:
 
 def ends(interval: Interval) -> tuple[str, str]:
     """Return an interval's ends as text; a dash where there is none."""
-    return tuple(number(end, interval.width) if math.isfinite(end) else "-" for end in (interval.lower, interval.upper))  # type: ignore[return-value]
+    lower, upper = (
+        number(end, interval.width) if math.isfinite(end) else "-" for end in (interval.lower, interval.upper)
+    )
+    return lower, upper
 
 
 def quantile_name(tau: float) -> str:
@@ -57,40 +60,38 @@ def describe(campaign: Campaign, n_reports: int) -> str:
     return f"{campaign.name}: {quantile_name(campaign.tau)} from {n_reports:,} reports, {label(campaign)}"
 
 
-def coefficient_table(estimate: Estimate, truth: Mapping[str, float] | None = None) -> Table:
-    """Return a table with one row a coefficient; with the truth, also whether the interval covers it."""
-    campaign = estimate.campaign
-    style = None if campaign.private else "bold red"
-    table = Table(
-        title=Text(describe(campaign, estimate.n_reports), style=style or "bold"),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
+def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("coefficient", overflow="fold")
-    if truth is not None:
-        table.add_column("truth", justify="right", no_wrap=True)
-    for heading in ("estimate", f"{estimate.level:.6g} lower", "upper"):
+    headings = (
+        ["estimate", "lower", "upper"]
+        if truth is None
+        else ["truth", "estimate", "lower", "upper", "covered"]
+    )
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    if truth is not None:
-        table.add_column("covered", justify="center", no_wrap=True)
     for name, interval in estimate.items():
-        cells = [number(interval.value, interval.width), *ends(interval)]
+        cells: list[str | Text] = [number(interval.value, interval.width), *ends(interval)]
         if truth is not None:
             covered = truth[name] in interval
-            cells = [number(truth[name], interval.width), *cells]
             mark = Text("yes" if covered else "NO", style="green" if covered else "bold red")
-            table.add_row(Text(plain(name)), *cells, mark)
-        else:
-            table.add_row(Text(plain(name)), *cells)
+            cells = [number(truth[name], interval.width), *cells, mark]
+        table.add_row(Text(plain(name)), *cells)
     return table
 
 
-def print_estimate(estimate: Estimate) -> None:
-    """Print the table, and why there are no intervals if there are none."""
+def print_estimate(estimate: Estimate, truth: Mapping[str, float] | None = None) -> None:
+    """Print one row a coefficient; with the truth, also whether the interval covers it."""
     console = results()
-    console.print(coefficient_table(estimate))
+    style = "bold" if estimate.campaign.private else "bold red"
+    line = f"{describe(estimate.campaign, estimate.n_reports)}, {100 * estimate.level:.6g}% intervals"
+    console.print(line, style=style, soft_wrap=True)
+    console.print(_table(estimate, truth))
     if estimate.reason is not None:
-        console.print(f"No intervals: {estimate.reason}.")
+        console.print(f"No intervals: {estimate.reason}.", soft_wrap=True)
     if not estimate.campaign.private:
-        console.print(f'{NOT_PRIVATE}: made through the channel "none", for comparison only.', style="bold red")
+        console.print(
+            f'{NOT_PRIVATE}: made through the channel "none", for comparison only.',
+            style=style,
+            soft_wrap=True,
+        )

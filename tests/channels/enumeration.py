@@ -1,9 +1,9 @@
 """Proof by enumeration: the exact law of a finite channel, and the checks that every such channel must pass.
 
-All probabilities are ``Fraction``; the only real number is e^epsilon, of which certified rational bounds are used. A law
-comes from one of two places: what the channel says (``stated_law``), or its sampler, run once along every branch that its
-integer draws can take (``sampled_law``). The checks look at laws and at a decoder only, so a wrong channel can be given to
-them as well.
+All probabilities are ``Fraction``; the only real number is e^epsilon, of which certified rational bounds are
+used. A law comes from one of two places: what the channel says (``stated_law``), or its sampler, run once
+along every branch that its integer draws can take (``sampled_law``). The checks look at laws and at a decoder
+only, so a wrong channel can be given to them as well.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _exact(binary: tuple[int, int, int, int]) -> Fraction:
 
 
 def exp_bounds(epsilon: float, bits: int = 400) -> tuple[Fraction, Fraction]:
-    """Return rationals (low, high) with low <= e^epsilon <= high, by interval arithmetic with ``bits`` bits."""
+    """Return rationals low <= e^epsilon <= high, by interval arithmetic with ``bits`` bits."""
     mpmath.iv.prec = bits
     low, high = mpmath.iv.exp(mpmath.iv.mpf(epsilon))._mpi_
     return _exact(low), _exact(high)
@@ -136,7 +136,7 @@ def sampled_law(channel: Sampler, g: Vector) -> Law:
 
 
 def stated_law(channel: CQX, g: Vector, blocks: Iterable[int] | None = None) -> Law:
-    """Return the law of the payloads that the channel states, with uniform blocks (all of them unless given)."""
+    """Return the law of the payloads that the channel states, with uniform blocks (all unless given)."""
     chosen = range(channel.n_blocks) if blocks is None else list(blocks)
     share = Fraction(1, len(chosen))
     return {
@@ -156,7 +156,7 @@ def contribution(tau: float, face: int, slopes: Vector) -> list[float]:
 
 
 def inputs(channel: CQX, *, interior: int = 6, corners: int = 64, seed: int = 0) -> list[list[float]]:
-    """Return contributions of both faces: corners, grid points of every grid, zeros, and random interior points."""
+    """Return contributions of both faces: corners, points of every grid, zeros, random interior points."""
     random = Random(seed)
     intervals = channel.intervals
     rows = list(itertools.islice(itertools.product(*intervals), corners))
@@ -170,7 +170,9 @@ def inputs(channel: CQX, *, interior: int = 6, corners: int = 64, seed: int = 0)
             for j, (lower, upper) in enumerate(intervals, start=1):
                 ends = _face_interval(channel.tau, face, lower, upper)
                 grid = ends if own else _hull(channel.tau, lower, upper)
-                points = [grid[0] + k * (grid[1] - grid[0]) / (channel.q - 1) for k in range(min(channel.q, 1000))]
+                points = [
+                    grid[0] + k * (grid[1] - grid[0]) / (channel.q - 1) for k in range(min(channel.q, 1000))
+                ]
                 g[j] = random.choice([point for point in points if ends[0] <= point <= ends[1]] or [0.0])
             found.append(g)
     return found
@@ -206,7 +208,7 @@ def check_total(laws: Sequence[Law]) -> None:
 
 
 def check_private(laws: Sequence[Law], epsilon: float) -> Fraction:
-    """The largest ratio of two inputs' probabilities of one payload is at most e^epsilon, without tolerance."""
+    """No two inputs' probabilities of a payload differ by a factor above e^epsilon; no tolerance."""
     common = math.lcm(*{chance.denominator for law in laws for chance in law.values()})
     scaled = [{c: p.numerator * (common // p.denominator) for c, p in law.items()} for law in laws]
     above, below = 1, 1
@@ -236,7 +238,7 @@ def check_unbiased(
     """The mean of the decoded payloads is g to 1e-12.
 
     Decoded values are rounded once to a float, so a mean of values of size M is known to some M 2^-53. Only
-    where M is above some 2,000 is that more than 1e-12 (tiny epsilon, where decoded values grow as 1/epsilon),
+    where M is above some 2,000 is that more than 1e-12 (at tiny epsilon, decoded values grow as 1/epsilon),
     and there 4 M 2^-53 is allowed.
     """
     for g, law in pairs:
@@ -249,4 +251,6 @@ def check_unbiased(
         allowed = max(1e-12, 4 * largest * 2.0**-53)
         means = [total(Fraction(value) * total(parts) for value, parts in found.items()) for found in chances]
         errors = [abs(float(mean - Fraction(value))) for mean, value in zip(means, g, strict=True)]
-        assert max(errors) <= allowed, f"the decoded mean is off by {max(errors):.3g}, {allowed:.3g} is allowed"
+        assert max(errors) <= allowed, (
+            f"the decoded mean is off by {max(errors):.3g}, {allowed:.3g} is allowed"
+        )

@@ -1,4 +1,4 @@
-"""The CQX channel a second time: slow, in rationals, written from its definition alone, as the oracle of the fast one."""
+"""The CQX channel again, slow and in rationals, from its definition alone: the oracle of the fast one."""
 
 from __future__ import annotations
 
@@ -91,7 +91,12 @@ class Reference:
         return max(Fraction(0), 1 - abs(clipped - point) / (grid[1] - grid[0]))
 
     def decode(
-        self, block: tuple[int, ...], category: int, *, forget_total: bool = False, inclusion: Fraction | None = None
+        self,
+        block: tuple[int, ...],
+        category: int,
+        *,
+        forget_total: bool = False,
+        inclusion: Fraction | None = None,
     ) -> list[Fraction]:
         """Return (v(c) - rho V)/((pi - rho) w) on the block; the two switches make it wrong."""
         alphabet = self.alphabet(block)

@@ -32,7 +32,7 @@ def test_blocks_with_the_intercept_come_first(p: int) -> None:
 
 @given(st.integers(1, 300), st.data())
 def test_a_block_knows_its_number(p: int, data: st.DataObject) -> None:
-    """The number of a block is one more for each block before it: the combinatorial number system gives it back."""
+    """The combinatorial number system, which counts the blocks after it, gives the number back."""
     s = data.draw(st.integers(1, min(p, 6)))
     rank = data.draw(st.integers(0, comb(p, s) - 1))
     block = block_coordinates(rank, p, s)

@@ -43,7 +43,7 @@ def _reference(channel: CQX) -> Reference:
 
 @every_channel
 def test_the_stated_law_is_private_and_decoded_without_bias(channel: CQX) -> None:
-    """For corners of both faces, interior and grid points: sum 1, ratio <= e^epsilon exactly, mean g to 1e-12."""
+    """At corners, interior and grid points: sum 1, ratio <= e^epsilon exactly, mean g to 1e-12."""
     points = inputs(channel)
     laws = [stated_law(channel, g) for g in points]
     check_total(laws)
@@ -62,7 +62,7 @@ def test_the_privacy_is_used_up(channel: CQX) -> None:
 
 @every_channel
 def test_the_stated_law_is_the_definition(channel: CQX) -> None:
-    """Every probability agrees with the slow reference to 1e-14, for categories in the order that decoding assumes."""
+    """Every probability agrees with the slow reference to 1e-14, category by category."""
     reference = _reference(channel)
     for g in inputs(channel, interior=2, corners=4)[::3]:
         for number, block in enumerate(reference.blocks):
@@ -75,7 +75,7 @@ def test_the_stated_law_is_the_definition(channel: CQX) -> None:
 
 @every_channel
 def test_decoded_values_are_the_definition_rounded_once(channel: CQX) -> None:
-    """Every decoded value is the reference's, but for 4 2^-53 in a grid point, which decoding divides as well."""
+    """Every decoded value is the reference's, but for 4 2^-53 in a grid point, divided like it."""
     reference = _reference(channel)
     for number, block in enumerate(reference.blocks):
         pi, rho = reference.chances(channel.categories(number))
@@ -110,12 +110,13 @@ def test_the_definition_is_exactly_unbiased(channel: CQX) -> None:
 
 
 def test_the_largest_alphabet_is_private() -> None:
-    """The law sums to 1 and is private with K = 2^16 categories, the most that is allowed, in a block of 16."""
+    """The law sums to 1 and is private with K = 2^16, the most that is allowed, in a block of 16."""
     channel = CQX(6.0, 0.8, (MIDPOINT, FROM_ZERO, TO_ZERO) * 5, q=2, s=16)
     assert channel.categories(0) == 1 << 16
     ends = [upper for _, upper in channel.intervals]
     laws = [
-        stated_law(channel, contribution(0.8, face, slopes)) for face, slopes in ((1, [*ends[:-1], -0.7]), (0, ends))
+        stated_law(channel, contribution(0.8, face, slopes))
+        for face, slopes in ((1, [*ends[:-1], -0.7]), (0, ends))
     ]
     check_total(laws)
     check_private(laws, channel.epsilon)
@@ -143,7 +144,7 @@ def test_a_very_fine_grid_is_private_and_unbiased() -> None:
 
 @every_small_channel
 def test_the_sampler_has_exactly_the_stated_law(channel: CQX) -> None:
-    """Followed along every branch of its integer draws, the sampler's law is the stated one, rational for rational."""
+    """Followed along every branch of its draws, the sampler has the stated law, rational for rational."""
     for g in inputs(channel, interior=2, corners=2)[::4]:
         sampled = sampled_law(channel, g)
         stated = {payload: chance for payload, chance in stated_law(channel, g).items() if chance}
@@ -152,7 +153,7 @@ def test_the_sampler_has_exactly_the_stated_law(channel: CQX) -> None:
 
 @every_small_channel
 def test_draws_do_not_depend_on_the_record(channel: CQX) -> None:
-    """Block, one draw a slope, keep or not, which other one: within a block every input and branch asks for the same."""
+    """Block, one draw a slope, keep or not, which other: every input and branch of a block asks the same."""
     found: dict[int, set[tuple[str, ...]]] = {}
     for g in inputs(channel, interior=2, corners=2)[::4]:
         for block, draws in enumerate_sampler(channel, g).draws.items():
@@ -167,7 +168,9 @@ def test_draws_do_not_depend_on_the_record(channel: CQX) -> None:
 # ---------------------------------------------------------------------- wrong decoders are rejected
 
 
-def _wrong(channel: CQX, *, forget_total: bool = False, factor: Fraction = Fraction(1)) -> Callable[..., Decoded]:
+def _wrong(
+    channel: CQX, *, forget_total: bool = False, factor: Fraction = Fraction(1)
+) -> Callable[..., Decoded]:
     """Return the reference's decoder with a mistake in it."""
     reference = _reference(channel)
     inclusion = factor * Fraction(channel.s, channel.p)
@@ -239,7 +242,7 @@ def test_a_pi_rounded_up_is_rejected(name: str) -> None:
         laws = [law_of(channel, g) for g in points[:: 1 if law_of is stated_law else 5]]
         check_total(laws)
         check_public_blocks(laws, channel.n_blocks)
-        with pytest.raises(AssertionError, match="the ratio .* is above"):
+        with pytest.raises(AssertionError, match=r"the ratio .* is above e"):
             check_private(laws, channel.epsilon)
 
 
@@ -269,7 +272,7 @@ def test_two_reports_are_rejected_at_the_budget_of_one() -> None:
 
     channel = CHANNELS["no features"]
     laws = [sampled_law(_Leaky(channel, make), g) for g in inputs(channel)]
-    with pytest.raises(AssertionError, match="the ratio .* is above"):
+    with pytest.raises(AssertionError, match=r"the ratio .* is above e"):
         check_private(laws, channel.epsilon)
 
 
@@ -288,7 +291,7 @@ def test_a_block_chosen_by_the_data_is_rejected() -> None:
     check_total(laws)
     with pytest.raises(AssertionError, match="the block depends"):
         check_public_blocks(laws, channel.n_blocks)
-    with pytest.raises(AssertionError, match="the ratio .* is above"):
+    with pytest.raises(AssertionError, match=r"the ratio .* is above e"):
         check_private(laws, channel.epsilon)
 
 

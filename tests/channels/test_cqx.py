@@ -1,4 +1,4 @@
-"""The CQX channel as a value: what it refuses, its design, its second moments, and its sampler against its law."""
+"""The CQX channel as a value: its design, what it refuses, its second moments, its sampler's frequencies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def _p_value(counts: Counter[CategoryPayload], law: Law) -> float:
     """Return the chi-square p-value of counts of whole payloads (block, category) under a law."""
     n = sum(counts.values())
     expected = {payload: n * float(chance) for payload, chance in law.items()}
-    statistic = sum((counts[CategoryPayload(*payload)] - mean) ** 2 / mean for payload, mean in expected.items())
+    statistic = sum(
+        (counts[CategoryPayload(*payload)] - mean) ** 2 / mean for payload, mean in expected.items()
+    )
     return float(chi2.sf(statistic, len(expected) - 1))
 
 
@@ -68,7 +70,7 @@ def _less_kept(channel: CQX, g: list[float]) -> Law:
     ],
 )
 def test_the_sampler_follows_the_law(name: str, face: int, share: float, n: int) -> None:
-    """Whole payloads drawn with a fixed seed fit the stated law, and neither of two laws that are off by 2%."""
+    """Whole payloads drawn with a fixed seed fit the stated law, and neither of two laws off by 2%."""
     channel = CHANNELS[name]
     g = contribution(channel.tau, face, [low + share * (high - low) for low, high in channel.intervals])
     entropy = SimulatedEntropy(11)
@@ -101,7 +103,7 @@ class _Recorder:
 
 @pytest.mark.parametrize("name", ["worked example", "pairs, three points", "triples", "whole block"])
 def test_how_much_entropy_is_used_depends_on_the_entropy_alone(name: str) -> None:
-    """With rejection counted, the bits asked for are the same for any two records if the random bits are the same."""
+    """With rejections counted, equal random bits mean equal requests for bits, whatever the record."""
     channel = CHANNELS[name]
     records = [
         contribution(channel.tau, face, [low + share * (high - low) for low, high in channel.intervals])
@@ -123,8 +125,9 @@ def test_how_much_entropy_is_used_depends_on_the_entropy_alone(name: str) -> Non
 def _integrated(channel: CQX) -> list[float]:
     """Return E g~_j^2 with P(f = 1) = tau and uniform slopes, from ``law`` and ``decode`` alone.
 
-    The law of a category is piecewise linear in each slope, with kinks at the grid points, so the trapezoid rule on the
-    kinks is exact in each slope; that of the other slopes does not matter for coordinate j, so they stay at a corner.
+    The law of a category is piecewise linear in each slope, with kinks at the grid points, so the trapezoid
+    rule on the kinks is exact. Coordinate j's moment does not depend on the other slopes, which stay at a
+    corner.
     """
     moments = [0.0] * channel.p
     for face, weight in ((0, 1 - channel.tau), (1, channel.tau)):
@@ -159,7 +162,7 @@ def _trapezoid(channel: CQX, face: int, j: int) -> list[tuple[list[float], float
 
 @every_channel
 def test_second_moments_are_the_integral_of_law_and_decoder(channel: CQX) -> None:
-    """They agree with exact integration over both faces and uniform slopes, coordinate by coordinate, to 1e-9."""
+    """Exact integration over both faces and uniform slopes gives each coordinate's to 1e-9."""
     assert channel.second_moments == pytest.approx(_integrated(channel), rel=1e-9)
     assert channel.second_moment == pytest.approx(math.fsum(channel.second_moments) / channel.p, rel=1e-14)
 
@@ -167,14 +170,14 @@ def test_second_moments_are_the_integral_of_law_and_decoder(channel: CQX) -> Non
 @pytest.mark.parametrize("d", [0, 1, 3, 10])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_second_moments_of_vertex_grids_in_closed_form(d: int, epsilon: float) -> None:
-    """With midpoints, tau = 1/2, q = 2, s = 1 every decoded square is (d + 1) ((e^eps + 1)/(e^eps - 1))^2/4."""
+    """With midpoints, tau = 1/2, q = 2, s = 1 all are (d + 1) ((e^eps + 1)/(e^eps - 1))^2/4."""
     channel = CQX(epsilon, 0.5, (MIDPOINT,) * d, q=2, s=1)
     expected = (d + 1) / 4 / math.tanh(epsilon / 2) ** 2
     assert channel.second_moments == pytest.approx([expected] * (d + 1), rel=1e-12)
 
 
 def test_the_worked_value_of_the_second_moment() -> None:
-    """d = 3, midpoints, tau = .5, epsilon = 1, CQX(2, 1): v = 4.683."""
+    """At d = 3, midpoints, tau = .5, epsilon = 1, CQX(2, 1) it is v = 4.683."""
     assert CHANNELS["worked example"].second_moment == pytest.approx(4.683, abs=5e-4)
 
 
@@ -183,7 +186,7 @@ def test_the_worked_value_of_the_second_moment() -> None:
 
 @every_channel
 def test_the_design_counts_blocks_and_categories(channel: CQX) -> None:
-    """C(p, s) blocks, the first C(p - 1, s - 1) with the intercept; K = 2 q^(s-1) in those and q^s in the others."""
+    """Of C(p, s) blocks the first C(p - 1, s - 1) have the intercept and K = 2 q^(s-1), the others q^s."""
     assert channel.p == len(channel.intervals) + 1
     assert channel.n_blocks == math.comb(channel.p, channel.s)
     assert channel.intercept_blocks == sum(

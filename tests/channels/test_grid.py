@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -65,7 +66,7 @@ def test_the_narrowest_grid_rounds_without_an_exception(width: float) -> None:
 def test_mean_weights_are_the_integral_of_the_rounding_law(
     interval: tuple[float, float], q: int, left: float, right: float
 ) -> None:
-    """For a uniform value they are the trapezoid sums over the kinks, where the piecewise linear law is exact."""
+    """They are the trapezoid sums over the kinks, which integrate a piecewise linear law exactly."""
     lower, upper = interval
     grid = UniformGrid(lower, upper, q)
     a, b = sorted((lower + left * (upper - lower), lower + right * (upper - lower)))
@@ -74,7 +75,7 @@ def test_mean_weights_are_the_integral_of_the_rounding_law(
         a, b = lower, upper
     kinks = [a, *(point for point in grid.points if a < point < b), b]
     expected = [0.0] * q
-    for low, high in zip(kinks, kinks[1:], strict=False):
+    for low, high in itertools.pairwise(kinks):
         for value in (low, high):
             index, up = grid.neighbours(value)
             share = (high - low) / (b - a) / 2

@@ -15,11 +15,11 @@ class _NoDraws:
 
     def bits(self, k: int, /) -> int:
         """Fail."""
-        raise AssertionError("a draw")
+        raise AssertionError(f"a draw of {k} bits")
 
     def below(self, n: int, /) -> int:
         """Fail."""
-        raise AssertionError("a draw")
+        raise AssertionError(f"a draw below {n}")
 
 
 def test_the_payload_is_the_contribution_and_decodes_to_it() -> None:

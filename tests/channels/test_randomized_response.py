@@ -1,4 +1,4 @@
-"""Randomized response: the certified rounding of pi, exact privacy for any (epsilon, K), and what is refused."""
+"""Randomized response: certified rounding of pi, exact privacy for any (epsilon, K), what is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST = 1 << 16
 
 
 def _random_cases(n: int, seed: int) -> list[tuple[float, int]]:
-    """Return (epsilon, K) with epsilon from 0.001 to 30 and K from 2 to 2^16, both spread over their magnitudes."""
+    """Return (epsilon, K), epsilon from 0.001 to 30 and K from 2 to 2^16, spread over their magnitudes."""
     random = Random(seed)
     return [
         (math.exp(random.uniform(math.log(1e-3), math.log(30))), int(2 ** random.uniform(1, 16)))
@@ -36,18 +36,20 @@ def test_pi_is_the_exact_floor_in_thousands_of_cases() -> None:
 
 
 def test_a_float_floor_is_above_the_true_pi_in_about_half_of_the_cases() -> None:
-    """Why the rounding must be certified: float64 breaks the guarantee for 40% to 60% of epsilon <= 8, K <= 64."""
+    """Rounding must be certified: float64 breaks the guarantee in 40% to 60% of epsilon <= 8, K <= 64."""
     above = 0
     random = Random(2)
     cases = [(random.uniform(0.1, 8), random.randint(2, 64)) for _ in range(2000)]
     for epsilon, categories in cases:
         power = math.exp(epsilon)
-        above += math.floor(power / (power + categories - 1) * ONE) > RandomizedResponse(epsilon, categories).keep
+        above += (
+            math.floor(power / (power + categories - 1) * ONE) > RandomizedResponse(epsilon, categories).keep
+        )
     assert 0.4 < above / len(cases) < 0.6
 
 
 def test_privacy_is_exact_in_thousands_of_cases() -> None:
-    """pi/rho <= e^epsilon as rationals, and one more in 2^62 would be too many, for 3,000 random (epsilon, K)."""
+    """In 3,000 random cases pi/rho <= e^epsilon as rationals, and one more in 2^62 would be too many."""
     for epsilon, categories in _random_cases(3000, seed=3):
         response = RandomizedResponse(epsilon, categories)
         low, high = exp_bounds(epsilon)
@@ -58,7 +60,7 @@ def test_privacy_is_exact_in_thousands_of_cases() -> None:
 
 @given(st.floats(1e-19, 1e6, allow_subnormal=False), st.integers(2, LARGEST))
 def test_privacy_is_exact_or_refused_for_any_epsilon(epsilon: float, categories: int) -> None:
-    """From the tiniest to the hugest epsilon: pi/rho is above 1 and at most e^epsilon, or the channel is refused."""
+    """From the tiniest to the hugest epsilon, 1 < pi/rho <= e^epsilon, or the channel is refused."""
     try:
         response = RandomizedResponse(epsilon, categories)
     except InvalidInput:
@@ -153,6 +155,8 @@ def test_the_two_draws_decide(category: int) -> None:
 def test_draws_repeat_with_a_seed() -> None:
     """The same seed gives the same categories."""
     response = RandomizedResponse(0.5, 7)
-    first, second = ([response.draw(3, entropy) for _ in range(50)] for entropy in map(SimulatedEntropy, (5, 5)))
+    first, second = (
+        [response.draw(3, entropy) for _ in range(50)] for entropy in map(SimulatedEntropy, (5, 5))
+    )
     assert first == second
     assert len(set(first)) > 3

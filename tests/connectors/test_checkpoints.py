@@ -191,7 +191,7 @@ def test_the_one_before_is_used_when_the_newest_is_damaged(tmp_path: Path) -> No
     ],
 )
 def test_whatever_is_changed_in_the_newest_the_one_before_is_used(tmp_path: Path, damage: str) -> None:
-    """A slot that is emptied, altered in any field, doubled or taken from elsewhere is passed over, flagged."""
+    """A slot that is emptied, altered in any field, doubled or taken from elsewhere is passed over."""
     path = saved(tmp_path / "state.ckpt", 1, 2)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(damage)
@@ -326,16 +326,18 @@ def test_a_locked_file_is_said_to_be_locked(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_left_over_journal_is_not_played_into_a_new_file(tmp_path: Path) -> None:
     """A journal that stayed behind when its file was removed does not touch the new checkpoint."""
-    path = saved(tmp_path / "state.ckpt", 1, 2)
+    path = tmp_path / "state.ckpt"
+    journal = tmp_path / "state.ckpt-journal"
+    with FileCheckpoint(path) as store:
+        store.save(Checkpoint(CAMPAIGN, bytes(300_000), {}))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = PERSIST")
-        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("PRAGMA cache_size = 1")  # so that the journal is written before the commit
         connection.execute("BEGIN")
-        connection.execute("UPDATE slot_0 SET state = zeroblob(100000)")
-        journal = (tmp_path / "state.ckpt-journal").read_bytes()
+        connection.execute("UPDATE slot_0 SET state = zeroblob(300001)")
+        content = journal.read_bytes()
         connection.execute("ROLLBACK")
     path.unlink()
-    (tmp_path / "state.ckpt-journal").write_bytes(journal)
+    journal.write_bytes(content)
     saved(path, 5)
     assert loaded(path) == checkpoint(5)
 

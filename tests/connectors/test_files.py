@@ -212,10 +212,34 @@ def test_a_stray_quote_costs_one_row(tmp_path: Path) -> None:
 
 
 def test_a_quoted_field_may_hold_lines_and_delimiters(tmp_path: Path) -> None:
-    """A record over several lines is one row, also across the end of a batch."""
-    path = written(tmp_path, b'note,y\n"a\nb\n\nc,d",1\n"e ""f""",2\n')
+    """A record over several lines is one row, also across the end of a batch; line numbers stay right."""
+    path = written(tmp_path, b'note,y\n"a\nb\n\nc,d",1\n"e ""f""",2\n"g",x\n')
     for size in SIZES:
-        assert everything(CsvSource(path, "y"), size) == ([({}, 1.0), ({}, 2.0)], [])
+        items, rejected = everything(CsvSource(path, "y"), size)
+        assert items == [({}, 1.0), ({}, 2.0)]
+        assert lines_and_reasons(rejected) == {7: "the target 'y' is not a number"}
+
+
+def test_a_record_over_several_lines_of_the_wrong_width_costs_its_first_line(tmp_path: Path) -> None:
+    """Where a stray quote finds another that closes it, the rows between are still read."""
+    path = written(tmp_path, b'a,b,y\n"1,1,1\n2,2,2\n3",3\n4,4,4\n')
+    items, rejected = everything(CsvSource(path, "y", ["a"]), 10)
+    assert [y for _, y in items] == [2.0, 4.0]
+    assert [reject.line for reject in rejected] == [2, 4]
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+def test_lines_do_not_depend_on_the_blocks_that_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: bytes
+) -> None:
+    """Wherever a block ends, also between CR and LF, rows, line numbers and positions are the same."""
+    path = written(tmp_path, TRIPS.replace(b"\n", ending))
+    whole = everything(CsvSource(path, "minutes", ["miles", "rush"]), 5)
+    for block in range(1, 9):
+        monkeypatch.setattr("ldp_stream.connectors.line_files._BLOCK_BYTES", block)
+        source = CsvSource(path, "minutes", ["miles", "rush"])
+        assert everything(source, 5) == whole
+        assert source.position == {"line": 14, "byte": path.stat().st_size}
 
 
 def test_without_named_features_every_number_is_taken(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from ldp_stream.datasets.taxi import FEATURES, TARGET, TaxiTrips
 from ldp_stream.errors import InvalidCampaign, InvalidInput, InvalidReport
 from ldp_stream.report_batch import ReportBatch
 
+Record = dict[Any, Any]
+
 CHANNELS: dict[str, dict[str, Any]] = {
     "default": {"epsilon": 2.0},
     "dict": {"epsilon": 4.0, "channel": {"kind": "cqx", "q": 3, "s": 2}},
@@ -37,12 +39,12 @@ def of_channel(name: str, **changes: Any) -> PrivateQuantileRegressor:
     return regressor(**{"epsilon": None, **CHANNELS[name], **changes})
 
 
-def trips(n: int, seed: int = 3) -> list[tuple[dict[str, Any], float]]:
+def trips(n: int, seed: int = 3) -> list[tuple[Record, Any]]:
     """Return the first n trips of a seed."""
     return list(TaxiTrips(n, seed))
 
 
-def learnt(model: Any, rows: Iterable[tuple[dict[str, Any], float]]) -> Any:
+def learnt(model: Any, rows: Iterable[tuple[Record, Any]]) -> Any:
     """Return the model after it learnt the rows one by one."""
     for x, y in rows:
         model.learn_one(x, y)
@@ -63,7 +65,7 @@ def state(model: PrivateQuantileRegressor) -> bytes:
 
 
 def test_nothing_that_the_checks_need_is_missing() -> None:
-    """pandas and scikit-learn are there, without which river leaves out checks, and the estimator skips none."""
+    """Pandas and scikit-learn, without which river leaves out checks, are there, and none is skipped."""
     assert importlib.util.find_spec("pandas")
     assert importlib.util.find_spec("sklearn")
     for parameters in PrivateQuantileRegressor._unit_test_params():
@@ -74,7 +76,9 @@ def river_checks() -> list[tuple[dict[str, Any], Callable[[base.Estimator], None
     """Return (parameters, check) for every check that river has for the estimator."""
     found = []
     for parameters in PrivateQuantileRegressor._unit_test_params():
-        found += [(parameters, check) for check in checks.yield_checks(PrivateQuantileRegressor(**parameters))]
+        found += [
+            (parameters, check) for check in checks.yield_checks(PrivateQuantileRegressor(**parameters))
+        ]
     return found
 
 
@@ -105,23 +109,25 @@ def test_river_checks_the_seed_of_an_unseeded_model() -> None:
 def test_it_is_a_mini_batch_regressor() -> None:
     """The estimator is what river calls a mini-batch regressor, learns in place and returns nothing."""
     model = regressor()
-    (x, y), *_ = trips(1)
+    learn_one: Callable[[Record, float], object] = model.learn_one
     assert isinstance(model, base.MiniBatchRegressor)
-    assert model.learn_one(x, y) is None  # type: ignore[func-returns-value]
+    assert learn_one(*trips(1)[0]) is None
     assert model.n_reports == 1
 
 
 # ---------------------------------------------------------------------- in river's company
 
 
-def in_miles(x: dict[str, Any]) -> dict[str, float]:
+def in_miles(x: Record) -> Record:
     """Return public arithmetic on a record: its log distance and its indicators."""
     return {"log_miles": math.log(x["miles"]), **{name: x[name] for name in ("rush", "night", "airport")}}
 
 
-def raw(rows: Iterable[tuple[dict[str, Any], float]]) -> list[tuple[dict[str, Any], float]]:
+def raw(rows: Iterable[tuple[Record, Any]]) -> list[tuple[Record, Any]]:
     """Return trips with their distance in miles and a column that no model wants."""
-    return [({**x, "miles": math.exp(x["log_miles"]), "log_miles": None, "driver": "Ann"}, y) for x, y in rows]
+    return [
+        ({**x, "miles": math.exp(x["log_miles"]), "log_miles": None, "driver": "Ann"}, y) for x, y in rows
+    ]
 
 
 def pipelines() -> dict[str, Any]:
@@ -130,7 +136,8 @@ def pipelines() -> dict[str, Any]:
     return {
         "select": compose.Select(*names) | regressor(),
         "discard": compose.Discard("driver") | regressor(),
-        "two selections": (compose.Select("log_miles") + compose.Select("rush", "night", "airport")) | regressor(),
+        "two selections": (compose.Select("log_miles") + compose.Select("rush", "night", "airport"))
+        | regressor(),
         "union by name": compose.TransformerUnion(
             ("distance", compose.Select("log_miles")), ("rest", compose.Discard("log_miles"))
         )
@@ -158,7 +165,9 @@ def test_a_function_before_the_model() -> None:
     rows = trips(200)
     learnt(pipeline, raw(rows))
     alone = learnt(regressor(), ((in_miles(x), y) for x, y in raw(rows)))
-    assert [pipeline.predict_one(x) for x, _ in raw(rows)] == [alone.predict_one(in_miles(x)) for x, _ in raw(rows)]
+    assert [pipeline.predict_one(x) for x, _ in raw(rows)] == [
+        alone.predict_one(in_miles(x)) for x, _ in raw(rows)
+    ]
 
 
 def test_a_pipeline_learns_frames() -> None:
@@ -171,7 +180,7 @@ def test_a_pipeline_learns_frames() -> None:
 
 
 def test_progressive_validation() -> None:
-    """river's progressive validation runs, and its error falls below that of the range's middle."""
+    """River's progressive validation runs, and its error falls below that of the range's middle."""
     rows = trips(4000)
     error = evaluate.progressive_val_score(iter(rows), regressor(tau=0.5, epsilon=4.0), metrics.MAE())
     middle = np.mean([abs(y - 2.4) for _, y in rows])
@@ -234,7 +243,7 @@ def test_a_seed_repeats_and_no_seed_does_not() -> None:
 # ---------------------------------------------------------------------- one state however it learns
 
 
-def frame(rows: list[tuple[dict[str, Any], float]]) -> tuple[pd.DataFrame, pd.Series]:
+def frame(rows: list[tuple[Record, Any]]) -> tuple[pd.DataFrame, pd.Series]:
     """Return rows as a frame and a series, with an index that is no range."""
     index = [f"trip {i}" for i in range(len(rows))]
     return pd.DataFrame([x for x, _ in rows], index=index), pd.Series([y for _, y in rows], index=index)
@@ -271,7 +280,7 @@ def test_columns_that_are_no_names_are_ignored_alike() -> None:
     X = pd.DataFrame(np.ones((30, 2)))
     model, loop = regressor(), regressor()
     model.learn_many(X, pd.Series(np.ones(30)))
-    learnt(loop, [({0: 1.0, 1: 1.0}, 1.0)] * 30)  # type: ignore[dict-item, list-item]
+    learnt(loop, [({0: 1.0, 1: 1.0}, 1.0)] * 30)
     assert state(model) == state(loop)
 
 
@@ -326,7 +335,10 @@ def test_a_campaigns_estimator_takes_its_devices_reports(tmp_path: Any, rounds: 
             "tau": 0.5,
             "epsilon": 2.0,
             "target": {"lower": 0.0, "upper": 4.8},
-            "features": {"log_miles": {"lower": -2.4, "upper": 3.5}, "rush": {"lower": 0, "upper": 1, "centre": 0}},
+            "features": {
+                "log_miles": {"lower": -2.4, "upper": 3.5},
+                "rush": {"lower": 0, "upper": 1, "centre": 0},
+            },
             "channel": {"kind": "cqx", "q": 2, "s": 2},
             "steps": {"gain": 2.0},
             "radius": 2.0,
@@ -453,7 +465,7 @@ def test_any_target_is_learnt(y: Any) -> None:
 def test_a_missing_target_is_the_middle() -> None:
     """A missing target counts as the middle of its range."""
     rows = trips(100)
-    missing = learnt(regressor(), [(x, None) for x, _ in rows])  # type: ignore[misc]
+    missing = learnt(regressor(), [(x, None) for x, _ in rows])
     assert state(missing) == state(learnt(regressor(), [(x, 2.4) for x, _ in rows]))
 
 
@@ -484,11 +496,17 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "bounds": ({"features": {"a": (1, 0)}}, ["features.a", "lower = 1"]),
     "centre": ({"features": {"a": (0, 1, 2)}}, ["features.a", "centre = 2"]),
     "one bound": ({"features": {"a": (1,)}}, ["features['a'] = (1,): must be (lower, upper)"]),
-    "a number": ({"features": {"a": 3, "b": (0, 1), "c": "xy"}}, ["features['a'] = 3", "features['c'] = 'xy'"]),
+    "a number": (
+        {"features": {"a": 3, "b": (0, 1), "c": "xy"}},
+        ["features['a'] = 3", "features['c'] = 'xy'"],
+    ),
     "a list": ({"features": ["a"]}, ["features = ['a']"]),
     "a reserved name": ({"features": {"intercept": (0, 1)}}, ["features", "intercept"]),
     "target": ({"target": (5, 5)}, ["target", "lower = 5"]),
-    "target's shape": ({"target": (1, 2, 3), "features": {"a": 1}}, ["target = (1, 2, 3)", "features['a'] = 1"]),
+    "target's shape": (
+        {"target": (1, 2, 3), "features": {"a": 1}},
+        ["target = (1, 2, 3)", "features['a'] = 1"],
+    ),
     "target's kind": ({"target": 3}, ["target = 3: must be (lower, upper)"]),
     "name": ({"name": "a b"}, ["name = 'a b'"]),
     "steps": ({"steps": {"gain": 0}}, ["steps.gain = 0"]),

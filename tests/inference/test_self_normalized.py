@@ -105,7 +105,7 @@ def studies(lengths: list[int], seed: int) -> list[list[ChainAverage]]:
 
 
 def coverage(lengths: list[int], level: float, widen: float = 1.0, shift: float = 0.0) -> float:
-    """Return the share of studies whose interval, made ``widen`` times as wide, holds ``shift`` standard errors."""
+    """Return the share of studies whose interval, ``widen`` times as wide, holds ``shift`` errors."""
     sigma = 2.0 / math.sqrt(sum(lengths))  # of the mean: the long-run standard deviation is 1/(1 - 1/2)
     hits = 0
     for study in studies(lengths, seed=7):

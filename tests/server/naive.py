@@ -1,7 +1,7 @@
-"""A slow, obvious server of a campaign: one event at a time, every iterate kept, sums written as they are defined.
+"""A slow, obvious server of a campaign: one event at a time, every iterate kept, sums as they are defined.
 
-It shares no code with ``ldp_stream.server``: the step rule, the checkpoints, the window, the rounds, the average and
-the random scaling matrix are written again here, straight from their definitions.
+It shares no code with ``ldp_stream.server``: the step rule, the checkpoints, the window, the rounds, the
+average and the random scaling matrix are written again here, straight from their definitions.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ Array = NDArray[np.float64]
 def step(campaign: Campaign, i: int) -> float:
     """Return eta_i = gain (i + delay v)^-exponent / sqrt(v)."""
     rule, v = campaign.steps, campaign.mechanism.second_moment
-    return rule.gain * (i + rule.delay * v) ** -rule.exponent / math.sqrt(v)
+    return float(rule.gain * (i + rule.delay * v) ** -rule.exponent / math.sqrt(v))
 
 
-def walk(gradients: Array, steps: list[float], radius: float, *, exactly_like_a_chain: bool = False) -> Array:
+def walk(gradients: Array, steps: list[float], radius: float) -> Array:
     """Return every iterate b_1..b_n, shape (n, p), each projected on the box |b_j| <= radius."""
     b = [0.0] * gradients.shape[1]
     iterates = []
     for gradient, eta in zip(gradients.tolist(), steps, strict=True):
         for j, g in enumerate(gradient):
-            moved = b[j] + g * -eta if exactly_like_a_chain else b[j] - eta * g
-            b[j] = min(max(moved, -radius), radius)
+            b[j] = min(max(b[j] - eta * g, -radius), radius)
         iterates.append(list(b))
     return np.array(iterates).reshape(-1, gradients.shape[1])
 
 
 def checkpoints(last: int) -> list[int]:
-    """Return the public checkpoints up to ``last``: 0, 1, 2, .., each 5/4 of the one before, at least one more."""
+    """Return the checkpoints up to ``last``: 0, 1, 2, .., each 5/4 of the one before, at least one more."""
     found = [0]
     while (following := max(found[-1] + 1, math.floor(found[-1] * 1.25))) <= last:
         found.append(following)
@@ -57,7 +56,7 @@ def average(iterates: Array) -> tuple[Array, Array]:
 
 
 def decoded(campaign: Campaign, batch: ReportBatch) -> Array:
-    """Return the decoded gradients of a batch, shape (n, p): the channel's own ``decode``, one report at a time."""
+    """Return the decoded gradients of a batch, shape (n, p), one report at a time."""
     rows = np.zeros((len(batch), campaign.mechanism.p))
     for row, report in zip(rows, batch, strict=True):
         coordinates, values = campaign.mechanism.decode(report.payload)  # type: ignore[arg-type]
@@ -66,7 +65,7 @@ def decoded(campaign: Campaign, batch: ReportBatch) -> Array:
 
 
 def rounds(campaign: Campaign, n: int) -> list[int]:
-    """Return where each round up to ``n`` reports begins: N reports with N eta curvature <= stability, at least one."""
+    """Return where rounds begin, up to n reports: N of them with N eta curvature <= stability, at least 1."""
     starts = [0]
     while True:
         eta = step(campaign, starts[-1] + 1)

@@ -46,7 +46,9 @@ def reports(of: Campaign, n: int, seed: int = 0) -> ReportBatch:
     if not isinstance(channel, CQX):
         return ReportBatch(*common, values=2 * drawn[:, : channel.p] - 1)
     block = np.floor(channel.n_blocks * drawn[:, 0]).astype(np.uint32)
-    size = np.where(block < channel.intercept_blocks, channel.categories(0), channel.categories(channel.n_blocks - 1))
+    size = np.where(
+        block < channel.intercept_blocks, channel.categories(0), channel.categories(channel.n_blocks - 1)
+    )
     return ReportBatch(*common, block=block, category=np.floor(size * drawn[:, 1]).astype(np.uint16))
 
 

@@ -90,7 +90,7 @@ def test_numpy_accumulates_one_addition_after_the_other(width: int) -> None:
 def test_every_split_gives_the_same_bits(
     p: int, steps: StepRule, burn_in: float, radius: float, cut: list[tuple[str, int]], n: int
 ) -> None:
-    """However a stream is cut into batches and single events, state and answers are the same to the last bit."""
+    """However a stream is cut into batches and single events, state and answers keep every bit."""
     rows = gradients(n, p)
     whole = fed(Chain(p, steps, radius, burn_in), rows)
     assert bits(fed(Chain(p, steps, radius, burn_in), rows, cut)) == bits(whole)
@@ -110,7 +110,7 @@ def test_asking_changes_nothing(radius: float) -> None:
 
 @pytest.mark.parametrize("cut", [1, 7, 8, 150, 1903, END - 1, END, END + 1, END + BLOCK // 2])
 def test_the_projection_may_bind_anywhere_in_a_batch(cut: int) -> None:
-    """Where a batch is cut before, at or after an event that hits the box, the bits are those of single events."""
+    """Cut before, at or after an event that hits the box, batches leave the bits of single events."""
     n = END + BLOCK - 5
     rows = 8 * gradients(n, 2)
     single = Chain(2, STEPS, NARROW, 0.1)
@@ -207,7 +207,7 @@ def exact_sums(iterates: Array) -> tuple[list[float], list[list[float]]]:
 
 
 def textbook(iterates: Array) -> Array:
-    """Return V from float64 sums of s^2 m_s m_s', s^2 m_s and s^2, as the recursion of the literature keeps them."""
+    """Return V from float64 sums of s^2 m_s m_s', s^2 m_s and s^2, the sums of the literature's recursion."""
     n = len(iterates)
     s = np.arange(1, n + 1, dtype=np.float64)[:, None]
     means = np.add.accumulate(iterates, axis=0) / s
@@ -220,7 +220,7 @@ def textbook(iterates: Array) -> Array:
 
 @pytest.mark.parametrize("burn_in", [0.0, 0.1])
 def test_a_million_steps_near_a_thousand_keep_eight_digits(burn_in: float) -> None:
-    """With coefficients of 10^3, 10^6 steps keep 1e-8 in the mean and every entry of V; textbook sums do not."""
+    """Near coefficients of 10^3, 10^6 steps keep 1e-8 in mean and every entry of V; textbook sums do not."""
     n, p = 1_000_000, 2
     steps = StepRule(gain=3.0, exponent=0.75, delay=1000.0, second_moment=1.5)
     rows = np.random.default_rng(5).standard_normal((n, p)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
@@ -243,7 +243,7 @@ def test_a_million_steps_near_a_thousand_keep_eight_digits(burn_in: float) -> No
 
 
 def test_the_exact_oracle_is_the_definition() -> None:
-    """The whole-number sums equal the full-array formula where that has digits to spare, and see a 1e-7 change."""
+    """The exact sums equal the full-array formula where that has digits to spare, and see small changes."""
     iterates = 1000 + np.round(np.random.default_rng(1).standard_normal((500, 2)) * 2**20) / 2**20
     mean, V = exact_sums(iterates)
     expected = naive.average(iterates - 1000)
@@ -254,13 +254,15 @@ def test_the_exact_oracle_is_the_definition() -> None:
 
 
 def test_wild_gradients_stay_in_the_box() -> None:
-    """Steps a million times the box, both ways in a row, leave batches equal to single events and to the naive walk."""
+    """With steps a million times the box, both ways, batches equal single events and the naive walk."""
     rows = np.random.default_rng(3).choice([-1e6, -1e-3, 0.0, 1e-3, 1e6], (3000, 3))
     single = Chain(3, POWER, 3.0, 0.1)
     append(single, rows)
     whole = fed(Chain(3, POWER, 3.0, 0.1), rows)
     expected = naive.walk(rows, [POWER.at(i) for i in range(1, 3001)], 3.0)
-    np.testing.assert_allclose(whole.mean(), naive.average(expected[naive.window_start(3000, 0.1) :])[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        whole.mean(), naive.average(expected[naive.window_start(3000, 0.1) :])[0], rtol=1e-9
+    )
     assert bits(whole) == bits(single)
 
 
@@ -306,4 +308,9 @@ def test_the_state_stays_small() -> None:
 def test_before_the_first_event() -> None:
     """A new chain stands at 0 and has no window."""
     chain = Chain(2, STEPS, WIDE, 0.1)
-    assert (chain.n, chain.iterate, chain.mean().tolist(), chain.window()) == (0, [0.0, 0.0], [0.0, 0.0], None)
+    assert (chain.n, chain.iterate, chain.mean().tolist(), chain.window()) == (
+        0,
+        [0.0, 0.0],
+        [0.0, 0.0],
+        None,
+    )

@@ -44,7 +44,7 @@ def every_payload(of: Campaign) -> ReportBatch:
 
 @pytest.mark.parametrize("of", CAMPAIGNS.values(), ids=CAMPAIGNS)
 def test_columns_decode_as_single_reports_do(of: Campaign) -> None:
-    """A batch's gradients are those of the channel's ``decode``, to the last bit, also from report objects."""
+    """A batch's gradients are the bits of the channel's ``decode``, from columns and from objects."""
     batch = reports(of, 2000)
     decoder = BatchDecoder(of.mechanism)
     expected = naive.decoded(of, batch)
@@ -53,7 +53,9 @@ def test_columns_decode_as_single_reports_do(of: Campaign) -> None:
 
 
 @pytest.mark.parametrize("name", ["one coordinate", "two coordinates", "all coordinates", "odd sizes"])
-def test_the_table_and_the_payloads_of_a_batch_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_and_the_payloads_of_a_batch_give_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every payload of a channel decodes to the same bits with a table of all and with one of what occurs."""
     of = CAMPAIGNS[name]
     batch = every_payload(of)
@@ -77,12 +79,18 @@ def test_the_first_payload_outside_the_alphabet_is_named(name: str, place: int) 
     channel = of.mechanism
     assert isinstance(channel, CQX)
     for last in {0, channel.n_blocks - 1}:
-        for block, category in [(last, channel.categories(last)), (channel.n_blocks, 0), (2**32 - 1, 2**16 - 1)]:
+        for block, category in [
+            (last, channel.categories(last)),
+            (channel.n_blocks, 0),
+            (2**32 - 1, 2**16 - 1),
+        ]:
             batch = reports(of, 9)
             assert batch.block is not None
             assert batch.category is not None
             batch.block[place:], batch.category[place:] = block, category
-            message = rf"reports\[{place}\]: block = {block}, category = {category}: outside the channel's alphabet"
+            message = (
+                rf"reports\[{place}\]: block = {block}, category = {category}: outside the channel's alphabet"
+            )
             with pytest.raises(InvalidReport, match=message):
                 BatchDecoder(channel).decode(batch)
             report = list(batch)[place]

@@ -45,7 +45,8 @@ def assert_interval(found: Interval, value: float, half: float, level: float) ->
     assert found.level == level
 
 
-# size in [-2, 6]: centre 2, half-width 4; flag in [0, 1]: centre 0, half-width 1; target in [-10, 30]: 10 + 20 y~
+# size in [-2, 6]: centre 2, half-width 4; flag in [0, 1]: centre 0, half-width 1;
+# target in [-10, 30]: 10 + 20 y~
 @pytest.mark.parametrize(
     ("weights", "constant", "a"),
     [
@@ -81,7 +82,7 @@ def test_a_contrast_is_the_formula_in_the_users_units(
 def test_a_prediction_is_the_contrast_at_the_record_as_a_device_reads_it(
     estimate: Estimate, x: dict[str, object], row: list[float]
 ) -> None:
-    """The fitted quantile is 10 + 20 X'm +- its interval: missing features at their centre, others clipped."""
+    """The fitted quantile is 10 + 20 X'm +- its interval; missing features at the centre, others clipped."""
     value, half = by_hand(OF, N, [20 * entry for entry in row], 0.95)
     assert_interval(estimate.quantile(x), 10 + value, half, 0.95)
     assert estimate.quantile(x, level=0.5).width < estimate.quantile(x).width
@@ -96,7 +97,7 @@ def test_a_mapping_of_coefficients(estimate: Estimate) -> None:
     assert "weight" not in estimate
     for name, interval in estimate.items():
         assert interval == estimate.contrast({name: 1.0})
-    with pytest.raises(KeyError, match="weight.*must be one of intercept, flag, size"):
+    with pytest.raises(KeyError, match=r"weight.*must be one of intercept, flag, size"):
         estimate["weight"]
 
 
@@ -135,7 +136,11 @@ def test_before_the_first_report() -> None:
     """Without reports the fit is the middle of the range, no interval is finite, and the reason is said."""
     estimate = Aggregator(OF).estimate()
     assert estimate.n_reports == 0
-    assert {name: interval.value for name, interval in estimate.items()} == {"intercept": 10, "flag": 0, "size": 0}
+    assert {name: interval.value for name, interval in estimate.items()} == {
+        "intercept": 10,
+        "flag": 0,
+        "size": 0,
+    }
     assert all(interval.lower == -math.inf and interval.upper == math.inf for interval in estimate.values())
     assert estimate.quantile({"size": 5}).value == Aggregator(OF).fitted({"size": 5}) == 10
     assert estimate.reason is not None
@@ -143,7 +148,7 @@ def test_before_the_first_report() -> None:
 
 
 def test_no_interval_below_the_fewest_iterates() -> None:
-    """Intervals are infinite, with a reason, until the window holds FEWEST iterates; the value is there before."""
+    """Until the window holds FEWEST iterates intervals are infinite, with a reason; the value is there."""
     server = Aggregator(OF)
     for n, report in enumerate(reports(OF, 150), 1):
         server.ingest(report)

@@ -16,7 +16,7 @@ from ldp_stream.reports import Parameters
 from ldp_stream.server.aggregator import Aggregator
 from ldp_stream.server.partition import Partition
 from tests.server import naive
-from tests.server.streams import LIVE, LONG_ROUNDS, campaign, feed, fed, reports
+from tests.server.streams import LIVE, LONG_ROUNDS, campaign, fed, feed, reports
 
 PLANS: dict[str, dict[str, Any]] = {
     "live": {"rounds": LIVE},
@@ -60,7 +60,8 @@ def test_parameters_are_those_of_the_round_in_force(plan: dict[str, Any]) -> Non
 @settings(max_examples=12)
 @given(
     cut=st.lists(
-        st.tuples(st.sampled_from(["one", "batch", "objects"]), st.sampled_from([0, 1, 30, 350, 1100])), max_size=6
+        st.tuples(st.sampled_from(["one", "batch", "objects"]), st.sampled_from([0, 1, 30, 350, 1100])),
+        max_size=6,
     )
 )
 def test_rounds_do_not_depend_on_the_batching(plan: dict[str, Any], cut: list[tuple[str, int]]) -> None:
@@ -77,7 +78,7 @@ def test_rounds_do_not_depend_on_the_batching(plan: dict[str, Any], cut: list[tu
 
 @pytest.mark.parametrize("stability", [0.02, 0.3, 1.9])
 def test_a_round_is_as_long_as_stability_allows(stability: float) -> None:
-    """The reports of a round at one point act as one step N eta with N eta curvature <= stability, N the largest."""
+    """A round's N reports act as one step N eta: N is the largest with N eta curvature <= stability."""
     of = campaign(rounds={"stability": stability, "curvature": 1.0})
     server, begun = Aggregator(of), []
     batch = reports(of, 4000)

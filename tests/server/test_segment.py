@@ -26,7 +26,9 @@ def segment(iterates: Array, start: Array | None = None) -> Segment:
 def iterates(n: int, p: int = 3, around: float = 0.0) -> Array:
     """Return a random walk with noise, as the iterates of a chain are."""
     rng = np.random.default_rng(n)
-    return np.asarray(around + np.cumsum(rng.standard_normal((n, p)), axis=0) / n**0.5 + rng.standard_normal((n, p)))
+    return np.asarray(
+        around + np.cumsum(rng.standard_normal((n, p)), axis=0) / n**0.5 + rng.standard_normal((n, p))
+    )
 
 
 def assert_sums(found: Segment, stretch: Array, digits: float = 1e-11) -> None:
@@ -55,7 +57,9 @@ def test_the_order_of_combining_does_not_matter(first: int, second: int, third: 
     a, b, c = (segment(part) for part in np.split(whole, [first, first + second]))
     left, right = combine(combine(a, b), c), combine(a, combine(b, c))
     np.testing.assert_allclose(left.mean, right.mean, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(left.moments, right.moments, rtol=1e-10, atol=1e-10 * np.abs(left.moments).max())
+    np.testing.assert_allclose(
+        left.moments, right.moments, rtol=1e-10, atol=1e-10 * np.abs(left.moments).max()
+    )
 
 
 @pytest.mark.parametrize("around", [0.0, 1e3, 1e6])

@@ -50,7 +50,9 @@ def test_a_restored_server_goes_on_as_if_it_had_never_stopped(of: Campaign, cut:
     restored = Aggregator.restore(of, server.snapshot())
     for left in (0, 1, 500, len(batch) - cut):
         for one in (server, restored):
-            one.ingest_many(batch[server.n_reports : server.n_reports] if left == 0 else batch[cut : cut + left])
+            one.ingest_many(
+                batch[server.n_reports : server.n_reports] if left == 0 else batch[cut : cut + left]
+            )
         cut += left
         assert restored.parameters() == server.parameters()
         assert restored.estimate().as_dict() == server.estimate().as_dict()
@@ -74,7 +76,7 @@ def test_any_number_of_stops_changes_nothing(cuts: list[int]) -> None:
 
 @pytest.mark.parametrize("of", [PLANS["live"], PLANS["rounds"]], ids=["live", "rounds"])
 def test_a_study_goes_on_across_a_stop(of: Campaign) -> None:
-    """With devices that answer the server's parameters, stopping in the middle leaves every later report the same."""
+    """When devices answer the server, stopping in the middle leaves every later report the same."""
 
     def study(stops: set[int]) -> bytes:
         server, devices = Aggregator(of), Reporter.simulated(of, seed=3)
@@ -116,7 +118,11 @@ def test_every_partition_is_restored() -> None:
 
 def test_another_campaign_is_refused(data: bytes) -> None:
     """A snapshot of a campaign that differs in anything is refused by name of the digest."""
-    for other in (campaign(name="other", rounds=LONG_ROUNDS), campaign(), campaign(rounds=LONG_ROUNDS, tau=0.31)):
+    for other in (
+        campaign(name="other", rounds=LONG_ROUNDS),
+        campaign(),
+        campaign(rounds=LONG_ROUNDS, tau=0.31),
+    ):
         with pytest.raises(CampaignMismatch, match=f"digest = '{OF.digest}': must be '{other.digest}'"):
             Aggregator.restore(other, data)
 
@@ -146,7 +152,9 @@ def test_every_truncation_is_found(data: bytes) -> None:
 def test_another_version_is_named(data: bytes, version: int) -> None:
     """A snapshot of another format version is refused with both versions, before anything is read."""
     altered = data[:8] + struct.pack("<H", version) + data[10:]
-    with pytest.raises(InvalidSnapshot, match=f"format version {version}, this package reads {FORMAT_VERSION}"):
+    with pytest.raises(
+        InvalidSnapshot, match=f"format version {version}, this package reads {FORMAT_VERSION}"
+    ):
         Aggregator.restore(OF, altered)
 
 
@@ -175,7 +183,8 @@ def test_sealed_nonsense_is_refused(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["[]", "{}", '{"facts":[],"shapes":{}}', '{"facts":{},"shapes":[]}', '{"facts":{},"shapes":{"a":[-1]}}']
+    "header",
+    ["[]", "{}", '{"facts":[],"shapes":{}}', '{"facts":{},"shapes":[]}', '{"facts":{},"shapes":{"a":[-1]}}'],
 )
 def test_a_sealed_header_of_the_wrong_form_is_refused(header: str) -> None:
     """A header that is JSON, but not facts and shapes, is refused."""

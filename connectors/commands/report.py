@@ -1,0 +1,167 @@
+"""``ldp-stream report``: act as devices at fixed parameters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import (
+    CampaignFile,
+    Delimiter,
+    Format,
+    RejectsOutput,
+    RowFiles,
+    RowFormat,
+    Seed,
+    Strict,
+    Target,
+    Tlc,
+)
+
+if TYPE_CHECKING:
+    from ...campaign import Campaign
+    from ...reports import Parameters, Report
+
+__all__ = ["report"]
+
+
+def report(
+    campaign: CampaignFile,
+    rows: RowFiles,
+    parameters: Annotated[
+        Path, typer.Option(metavar="FILE", help="The parameters message, as JSON.", show_default=False)
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Write the reports here, one a line; - is standard output.",
+            show_default=False,
+        ),
+    ],
+    target: Target = None,
+    binary: Annotated[
+        bool, typer.Option("--binary", help="Write the compact binary form: 39 bytes a report.")
+    ] = False,
+    tlc: Tlc = False,
+    layout: RowFormat = Format.AUTO,
+    delimiter: Delimiter = ",",
+    rejects: RejectsOutput = None,
+    strict: Strict = False,
+    seed: Seed = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Make at most so many reports.", show_default=False)
+    ] = None,
+) -> None:
+    r"""Act as devices: make one private report of each row, all at the same parameters.
+
+    Many reports at one point are one step, as long as all of theirs together.
+    A step that is too long overshoots, so only so many are safe: the length of
+    the round. The command says how many, and warns when there are more. To go
+    on, ingest them and make the next reports at new parameters; 'replay' does
+    all this by itself.
+
+    No ledger is kept here: making reports of the same rows again spends their
+    users' privacy again.
+
+    Examples
+    --------
+    ldp-stream parameters trips.toml --out p.json
+    ldp-stream report trips.toml rows.csv --target minutes --limit 12 \
+        --parameters p.json --out reports.jsonl
+    ldp-stream report trips.toml rows.csv --target minutes \
+        --parameters p.json --out reports.bin --binary
+    """
+    from ...client.reporter import Reporter
+    from ...errors import InvalidInput
+    from ..outputs import RejectsFile
+    from .console import note, say_rejected, warn_if_not_private
+    from .files_out import check_writable
+    from .raw_rows import open_rows
+    from .report_files import write_reports
+    from .stopping import Stopped, StopSignals
+    from .stored import load_campaign
+
+    definition = load_campaign(campaign)
+    message = _read_parameters(parameters, definition)
+    to_stdout = str(out) == "-"
+    if binary and to_stdout:
+        raise InvalidInput("--out = '-': binary reports need a file")
+    if not to_stdout:
+        check_writable(out, "--out")
+    if rejects is not None:
+        check_writable(rejects, "--rejects")
+    source = open_rows(
+        [str(path) for path in rows],
+        definition,
+        target,
+        tlc=tlc,
+        layout=layout,
+        delimiter=delimiter,
+        strict=strict,
+    )
+    warn_if_not_private(definition)
+    safe = definition.round_schedule.length(message.n)
+    note(f"round {message.round}, after {message.n:,} reports: up to {safe:,} at these parameters are safe")
+    devices = Reporter.simulated(definition, seed)
+    rejected: Counter[str] = Counter()
+    made = 0
+
+    def reports() -> Iterator[Report]:
+        nonlocal made
+        while limit is None or made < limit:
+            size = 4096 if limit is None else min(4096, limit - made)
+            batch = next(source.batches(size), None)
+            if batch is None:
+                return
+            rejected.update(reject.reason for reject in batch.rejected)
+            if kept is not None:
+                kept.write(batch.rejected)
+            for x, y in batch.items:
+                made += 1
+                yield devices.report(x, y, message)
+
+    kept = None if rejects is None else RejectsFile(rejects)
+    with StopSignals() as stop:
+        try:
+            with stop.interruptible():
+                write_reports(out, reports(), binary)
+        except Stopped:
+            note("stopped by a signal" if to_stdout else "stopped by a signal; no reports were written")
+            raise typer.Exit(stop.exit_code) from None
+        finally:
+            source.close()
+            if kept is not None:
+                kept.close()
+    say_rejected(rejected, "rows")
+    note(f"{made:,} reports made at one point: they act as one step")
+    if made > safe:
+        note(
+            f"WARNING: {made:,} reports at one point, and {safe:,} are safe: "
+            "the step may overshoot and spoil the estimate"
+        )
+
+
+def _read_parameters(path: Path, campaign: Campaign) -> Parameters:
+    """Read a parameters message of the campaign; InvalidInput or CampaignMismatch says what is wrong."""
+    from pydantic import ValidationError
+
+    from ...codec import first_problem
+    from ...errors import CampaignMismatch, InvalidInput
+    from ...reports import Parameters
+
+    try:
+        message = Parameters.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"--parameters = {str(path)!r}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise InvalidInput(f"{path}: is not a parameters message: {first_problem(error)}") from None
+    if message.digest != campaign.digest_prefix:
+        raise CampaignMismatch(
+            f"{path}: is of campaign {message.digest}, not of {campaign.name} ({campaign.digest_prefix})"
+        )
+    return message
