@@ -23,6 +23,7 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 
 from ldp_stream import PrivateQuantileRegressor
 from ldp_stream.connectors.tlc import TlcSource
@@ -150,8 +151,8 @@ def label(epsilon: float | None) -> str:
 
 def print_table(rows: list[dict[str, Any]]) -> None:
     """Print a line for each row."""
-    table = Table("tau", "epsilon", "loss", "ratio", "hit rate", "intercept", box=SIMPLE_HEAD, padding=0)
-    for name in FEATURES:
+    table = Table("tau", Column("epsilon", no_wrap=True), box=SIMPLE_HEAD, padding=0)
+    for name in ("loss", "ratio", "hit rate", "intercept", *FEATURES):
         table.add_column(name.replace("_", " "))
     for row in rows:
         measures = f"{row['loss']:.5f}", f"{row['loss_ratio']:.4f}", f"{row['hit_rate']:.4f}"
@@ -215,6 +216,8 @@ def main() -> None:
     option("--json", action="store_true", help="print JSON instead of a table")
     option("--plot", type=Path, metavar="FILE", help="save a picture; needs matplotlib")
     given = parser.parse_args()
+    if given.plot and find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: pip install 'ldp-stream[plot]'")
     try:
         rows, held_out = carry_out_all(given)
     except (LdpStreamError, OSError) as error:

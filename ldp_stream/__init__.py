@@ -1,6 +1,6 @@
 """Statistics on streams that nobody has to be trusted with.
 
-The public names are loaded when first used, so a device that only makes reports loads neither numpy nor river.
+The public names are loaded when first used: a device that only makes reports loads neither numpy nor river.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Named checks of arguments: ``positive(scale=-1.0)`` raises an error that says which, what and what is allowed.
+"""Named checks: ``positive(scale=-1.0)`` raises an error that says which, what and what is allowed.
 
 Every check takes exactly one keyword, returns the value as a plain ``float`` or ``int``, and raises
 :class:`~ldp_stream.errors.InvalidInput`.
@@ -77,7 +77,7 @@ def integer_in(lower: int, upper: int, /, **named: object) -> int:
     """Return the value as an int, or refuse it unless it is a whole number in [lower, upper]."""
     name, value = _single(named)
     allowed = f"a whole number from {lower} to {upper}"
-    number = _number(name, value, allowed)
-    if number != math.floor(number) or not lower <= number <= upper:
+    number = value if isinstance(value, int) else _number(name, value, allowed)
+    if isinstance(value, bool) or not lower <= number <= upper or number != int(number):
         raise InvalidInput(f"{name} = {value!r}: must be {allowed}")
     return int(number)

@@ -73,7 +73,7 @@ def encode_batch(batch: ReportBatch) -> bytes:
     return b"".join(parts)
 
 
-def decode_batch(data: bytes) -> ReportBatch:
+def decode_batch(data: bytes | bytearray | memoryview) -> ReportBatch:
     """Return the columns that the bytes hold, binary or JSON.
 
     Raises
@@ -81,7 +81,7 @@ def decode_batch(data: bytes) -> ReportBatch:
     InvalidReport
         If the bytes are not exactly one set of columns; nothing else is ever raised, whatever the bytes.
     """
-    data = bytes(data)  # any other buffer, such as a memoryview, as well
+    data = bytes(data)
     return _from_binary(data) if data[:1] in (b"\x11", b"\x12") else _from_json(data)
 
 

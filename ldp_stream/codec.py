@@ -58,7 +58,7 @@ def encode_report(report: Report) -> bytes:
     return head + _WIDTH.pack(len(report.values)) + struct.pack(f"<{len(report.values)}d", *report.values)
 
 
-def decode_report(data: bytes) -> Report:
+def decode_report(data: bytes | bytearray | memoryview) -> Report:
     """Return the report that the bytes hold, binary or JSON.
 
     Raises
@@ -66,7 +66,7 @@ def decode_report(data: bytes) -> Report:
     InvalidReport
         If the bytes are not exactly one report; nothing else is ever raised, whatever the bytes.
     """
-    data = bytes(data)  # any other buffer, such as a memoryview, as well
+    data = bytes(data)
     if len(data) > _MOST_BYTES:
         raise InvalidReport(f"report of {len(data)} bytes: at most {_MOST_BYTES} are allowed")
     if data[:1] in (b"\x01", b"\x02"):

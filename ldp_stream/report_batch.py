@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,13 +121,13 @@ class ReportBatch:
         chain = np.array([row.chain for row in rows], np.uint16)
         tokens = bytes.fromhex("".join([row.token for row in rows]))
         token = np.frombuffer(tokens, np.uint8).reshape(-1, _TOKEN_BYTES)
-        vectors = [row.values for row in rows if isinstance(row, VectorReport)]
-        for place, values in enumerate(vectors):
-            if len(values) != len(vectors[0]):
-                raise InvalidReport(f"reports[{place}]: must have {len(vectors[0])} values, as the first")
-        if vectors:
+        if kind is VectorReport:
+            vectors = [row.values for row in cast("list[VectorReport]", rows)]
+            for place, values in enumerate(vectors):
+                if len(values) != len(vectors[0]):
+                    raise InvalidReport(f"reports[{place}]: must have {len(vectors[0])} values, as the first")
             return cls(digest, round_, chain, token, values=np.array(vectors, np.float64))
-        categories = [row for row in rows if isinstance(row, CategoryReport)]
+        categories = cast("list[CategoryReport]", rows)
         block = np.array([row.block for row in categories], np.uint32)
         category = np.array([row.category for row in categories], np.uint16)
         return cls(digest, round_, chain, token, block, category)

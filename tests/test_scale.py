@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -293,5 +294,6 @@ def test_a_bad_contrast_is_refused(weights: dict[str, float], message: str) -> N
 
 def test_a_contrast_takes_numbers_of_any_kind() -> None:
     """Decimals, fractions and numpy scalars weigh what they are."""
-    for weight in (2, Decimal(2), Fraction(2), np.float32(2), np.int64(2)):
+    weights: list[Any] = [2, Decimal(2), Fraction(2), np.float32(2), np.int64(2)]
+    for weight in weights:
         assert SCALE.contrast({"miles": weight}) == SCALE.contrast({"miles": 2.0})

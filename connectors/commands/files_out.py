@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from ...errors import InvalidInput
+from ..outputs import RejectsFile
 
-__all__ = ["check_writable", "write_whole"]
+__all__ = ["check_writable", "open_rejects", "write_whole"]
 
 
 def check_writable(path: Path, option: str) -> None:
@@ -36,3 +38,8 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
+
+
+def open_rejects(path: Path | None, *, append: bool = False) -> AbstractContextManager[RejectsFile | None]:
+    """Open a file for what cannot be used; without a path, a context that gives None."""
+    return nullcontext() if path is None else RejectsFile(path, append=append)

@@ -59,9 +59,8 @@ def ingest(
     from ...errors import CampaignMismatch, InvalidInput
     from ..base import Checkpoint
     from ..checkpoints import FileCheckpoint
-    from ..outputs import RejectsFile
     from .console import note, say_rejected, warn_if_not_private
-    from .files_out import check_writable
+    from .files_out import check_writable, open_rejects
     from .replaying import need_one_partition
     from .stopping import Stopped, StopSignals
     from .stored import is_checkpoint, load_either, open_checkpoint
@@ -78,31 +77,28 @@ def ingest(
         check_writable(rejects, "--rejects")
     start = load_either(source)
     need_one_partition(start.campaign)
-    with FileCheckpoint(checkpoint) as store, StopSignals() as stop:
+    with FileCheckpoint(checkpoint) as store, open_rejects(rejects) as kept, StopSignals() as stop:
         found = store.load()
-        if found is not None and checkpoint != source:
+        if found is not None and not checkpoint.samefile(source):
             if start.server.n_reports:
                 raise InvalidInput(
-                    f"--checkpoint = {str(checkpoint)!r}: is there already, and so is {source}; give one"
+                    f"--checkpoint = {str(checkpoint)!r}: is there already, as is {source}; give one"
                 )
             stored = open_checkpoint(checkpoint, found)
             if stored.campaign != start.campaign:
                 raise CampaignMismatch(
-                    f"{checkpoint}: is a checkpoint of campaign {stored.campaign.name}; choose another file"
+                    f"{checkpoint}: is a checkpoint of campaign {stored.campaign.name}, not of "
+                    f"{start.campaign.name}; choose another file"
                 )
             start = stored
         warn_if_not_private(start.campaign)
         before = start.server.n_reports
-        kept = None if rejects is None else RejectsFile(rejects)
         try:
             with stop.interruptible():
                 rejected = _fold(start.server, paths, kept, strict)
         except Stopped:
             note("stopped by a signal; nothing was saved")
             raise typer.Exit(stop.exit_code) from None
-        finally:
-            if kept is not None:
-                kept.close()
         store.save(Checkpoint(start.campaign.canonical, start.server.snapshot(), start.position))
     say_rejected(rejected, "reports")
     total = start.server.n_reports

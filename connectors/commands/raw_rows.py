@@ -31,8 +31,8 @@ RowFile = Callable[[str], Source[Row]]
 
 
 def _size(path: str) -> int:
-    """Return a file's size in bytes, 0 for standard input."""
-    return 0 if path == _STDIN else Path(path).stat().st_size
+    """Return a file's size in bytes, 0 for standard input and what is not there."""
+    return Path(path).stat().st_size if Path(path).is_file() else 0
 
 
 def _is_pipe(path: str) -> bool:
@@ -62,8 +62,8 @@ class FileChain(Source[Row]):
             if not _is_pipe(path):
                 open_file(path).close()
         self._index = 0
-        self._file = open_file(paths[0])
         sizes = [_size(path) for path in paths]
+        self._file = open_file(paths[0])
         self._before = [sum(sizes[:index]) for index in range(len(sizes) + 1)]
 
     @property

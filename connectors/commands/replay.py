@@ -87,7 +87,7 @@ def replay(
     ldp-stream replay trips.toml yellow_*.csv.gz --tlc --rejects bad.jsonl
     """
     from .console import warn_if_not_private
-    from .files_out import check_writable
+    from .files_out import check_writable, open_rejects
     from .raw_rows import open_rows
     from .replaying import Replay
     from .saving import Saver
@@ -97,18 +97,17 @@ def replay(
     if rejects is not None:
         check_writable(rejects, "--rejects")
     definition = load_campaign(campaign)
-    source = open_rows(
-        [str(path) for path in rows],
-        definition,
-        target,
-        tlc=tlc,
-        layout=layout,
-        delimiter=delimiter,
-        strict=strict,
-    )
-    warn_if_not_private(definition)
-    run = Replay(definition, source, Saver(checkpoint, definition, every), seed, rejects)
-    problem = run.go(batch, limit)
+    paths = [str(path) for path in rows]
+    with (
+        open_rows(
+            paths, definition, target, tlc=tlc, layout=layout, delimiter=delimiter, strict=strict
+        ) as source,
+        Saver(checkpoint, definition, every) as saver,
+        open_rejects(rejects, append=saver.found is not None) as kept,
+    ):
+        run = Replay(definition, source, saver, seed, kept)
+        warn_if_not_private(definition)
+        problem = run.go(batch, limit)
     give_answer(run.server.estimate(level), as_json, plot)
     if problem is not None:
         raise problem

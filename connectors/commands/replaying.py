@@ -6,7 +6,6 @@ State and position change together, after each batch: a checkpoint never holds o
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 from ...campaign import Campaign
 from ...errors import InvalidInput, LdpStreamError
@@ -39,11 +38,11 @@ class Replay:
     source
         The rows.
     saver
-        The checkpoint; what it holds already is gone on from.
+        The checkpoint; if it holds something, the run goes on from there.
     seed
         Of the devices, or None.
     rejects
-        A file for rows that cannot be used, or None; written on at its end if the run goes on.
+        Where rows that cannot be used are kept, or None.
 
     Attributes
     ----------
@@ -54,25 +53,29 @@ class Replay:
     """
 
     def __init__(
-        self, campaign: Campaign, source: FileChain, saver: Saver, seed: int | None, rejects: Path | None
+        self,
+        campaign: Campaign,
+        source: FileChain,
+        saver: Saver,
+        seed: int | None,
+        rejects: RejectsFile | None,
     ) -> None:
         need_one_partition(campaign)
         self.server = Aggregator(campaign)
         self.exit_code = 0
         self._source = source
         self._saver = saver
+        self._rejects = rejects
         self._devices = SimulatedDevices(campaign, seed)
         self._rejected: Counter[str] = Counter()
         self._unseen = set(campaign.features)
         self._summary = ""
-        self._before = 0
         if saver.found is not None:
             self.server = saver.found.server
-            self._before = self.server.n_reports
             if saver.found.position:
                 source.resume(saver.found.position)
+        self._before = self.server.n_reports
         self._position = source.position
-        self._rejects = None if rejects is None else RejectsFile(rejects, append=self._before > 0)
 
     def go(self, size: int, limit: int | None) -> LdpStreamError | None:
         """Read to the end, the limit, a signal or a fault of the input, and save.
@@ -98,10 +101,6 @@ class Replay:
             except LdpStreamError as error:
                 problem = error
             self._save()
-        self._saver.close()
-        self._source.close()
-        if self._rejects is not None:
-            self._rejects.close()
         self.exit_code = stop.exit_code
         self._summary = progress.summary()
         return problem
@@ -140,4 +139,9 @@ class Replay:
             names = ", ".join(map(repr, sorted(self._unseen)))
             note(f"no row has a value of {names}: every device took the public centre")
         if self.exit_code:
-            note("stopped by a signal; the same command goes on from its checkpoint")
+            how = (
+                "goes on from the checkpoint"
+                if self._saver.keeps
+                else "starts anew: there is no --checkpoint"
+            )
+            note(f"stopped by a signal; the same command {how}")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
+_ROWS = 4096
+
 
 def report(
     campaign: CampaignFile,
@@ -78,9 +80,8 @@ def report(
     """
     from ...client.reporter import Reporter
     from ...errors import InvalidInput
-    from ..outputs import RejectsFile
     from .console import note, say_rejected, warn_if_not_private
-    from .files_out import check_writable
+    from .files_out import check_writable, open_rejects
     from .raw_rows import open_rows
     from .report_files import write_reports
     from .stopping import Stopped, StopSignals
@@ -95,48 +96,43 @@ def report(
         check_writable(out, "--out")
     if rejects is not None:
         check_writable(rejects, "--rejects")
-    source = open_rows(
-        [str(path) for path in rows],
-        definition,
-        target,
-        tlc=tlc,
-        layout=layout,
-        delimiter=delimiter,
-        strict=strict,
-    )
-    warn_if_not_private(definition)
-    safe = definition.round_schedule.length(message.n)
-    note(f"round {message.round}, after {message.n:,} reports: up to {safe:,} at these parameters are safe")
+    paths = [str(path) for path in rows]
     devices = Reporter.simulated(definition, seed)
+    safe = definition.round_schedule.length(message.n)
     rejected: Counter[str] = Counter()
     made = 0
+    with (
+        open_rows(
+            paths, definition, target, tlc=tlc, layout=layout, delimiter=delimiter, strict=strict
+        ) as source,
+        open_rejects(rejects) as kept,
+        StopSignals() as stop,
+    ):
 
-    def reports() -> Iterator[Report]:
-        nonlocal made
-        while limit is None or made < limit:
-            size = 4096 if limit is None else min(4096, limit - made)
-            batch = next(source.batches(size), None)
-            if batch is None:
-                return
-            rejected.update(reject.reason for reject in batch.rejected)
-            if kept is not None:
-                kept.write(batch.rejected)
-            for x, y in batch.items:
-                made += 1
-                yield devices.report(x, y, message)
+        def reports() -> Iterator[Report]:
+            nonlocal made
+            while limit is None or made < limit:
+                size = _ROWS if limit is None else min(_ROWS, limit - made)
+                batch = next(source.batches(size), None)
+                if batch is None:
+                    return
+                rejected.update(reject.reason for reject in batch.rejected)
+                if kept is not None:
+                    kept.write(batch.rejected)
+                for x, y in batch.items:
+                    made += 1
+                    yield devices.report(x, y, message)
 
-    kept = None if rejects is None else RejectsFile(rejects)
-    with StopSignals() as stop:
+        warn_if_not_private(definition)
+        note(
+            f"round {message.round}, after {message.n:,} reports: up to {safe:,} at these parameters are safe"
+        )
         try:
             with stop.interruptible():
                 write_reports(out, reports(), binary)
         except Stopped:
             note("stopped by a signal" if to_stdout else "stopped by a signal; no reports were written")
             raise typer.Exit(stop.exit_code) from None
-        finally:
-            source.close()
-            if kept is not None:
-                kept.close()
     say_rejected(rejected, "rows")
     note(f"{made:,} reports made at one point: they act as one step")
     if made > safe:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from ...campaign import Campaign
 from ...errors import CampaignMismatch
@@ -42,7 +44,6 @@ class Saver:
     """
 
     def __init__(self, path: Path | None, campaign: Campaign, seconds: float) -> None:
-        self._path = path
         self._campaign = campaign
         self._seconds = seconds
         self._store: FileCheckpoint | None = None
@@ -50,18 +51,30 @@ class Saver:
         if path is not None:
             check_writable(path, "--checkpoint")
             self._store = FileCheckpoint(path)
-            checkpoint = self._store.load()
-            if checkpoint is not None:
-                self.found = open_checkpoint(path, checkpoint)
-                self._check(self.found.campaign)
+            try:
+                self.found = self._find(self._store, path)
+            except BaseException:
+                self._store.close()
+                raise
         self._next = time.monotonic() + seconds
 
-    def _check(self, stored: Campaign) -> None:
-        if stored != self._campaign:
+    def _find(self, store: FileCheckpoint, path: Path) -> Stored | None:
+        checkpoint = store.load()
+        if checkpoint is None:
+            return None
+        stored, own = open_checkpoint(path, checkpoint), self._campaign
+        if stored.campaign != own:
             raise CampaignMismatch(
-                f"{self._path}: is a checkpoint of campaign {stored.name} ({stored.digest_prefix}), not of "
-                f"{self._campaign.name} ({self._campaign.digest_prefix}); choose another --checkpoint"
+                f"{path}: is a checkpoint of campaign {stored.campaign.name} "
+                f"({stored.campaign.digest_prefix}), not of {own.name} ({own.digest_prefix}); "
+                "choose another --checkpoint"
             )
+        return stored
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is a file to save to."""
+        return self._store is not None
 
     @property
     def due(self) -> bool:
@@ -74,7 +87,13 @@ class Saver:
             self._store.save(Checkpoint(self._campaign.canonical, server.snapshot(), position))
             self._next = time.monotonic() + self._seconds
 
-    def close(self) -> None:
-        """Close the file."""
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file; nothing is saved by this."""
         if self._store is not None:
             self._store.close()

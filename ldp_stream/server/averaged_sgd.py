@@ -1,15 +1,16 @@
-"""One chain: projected stochastic approximation with Polyak-Ruppert averaging over a window that needs no horizon.
+"""One chain: projected stochastic approximation, averaged (Polyak-Ruppert) over a window without a horizon.
 
-    b_i = Proj(b_{i-1} - eta_i g~_i),     m_n = mean of b_i over the window,     Proj on the box |b_j| <= radius.
+    b_i = Proj(b_{i-1} - eta_i g~_i),   m_n = mean of b_i over the window,   Proj on the box |b_j| <= radius.
 
-The window leaves out the first tenth (``burn_in``) without knowing how long the stream will be: sums are closed at public
-checkpoints of ratio 5/4 (:mod:`ldp_stream.plan`), and the window starts at the last checkpoint not after a tenth of n. What
-lies before it can never be used again and is dropped, so the state stays bounded.
+The window leaves out the first tenth (``burn_in``) without knowing how long the stream will be: sums are
+closed at public checkpoints of ratio 5/4 (:mod:`ldp_stream.plan`), and the window starts at the last
+checkpoint not after a tenth of n. What lies before it can never be used again and is dropped, so the state
+stays bounded.
 
-Given the reports, g~_i does not depend on b, so a block of events is one cumulative sum wherever the projection does not
-bind; from where it binds, the block goes on event by event. Blocks end at public counts (:func:`~ldp_stream.plan.block_stop`)
-and their sums are computed when they are full, always from the same numbers in the same order, so the state is the same bit
-for bit however the stream was cut into batches.
+Given the reports, g~_i does not depend on b, so a block of events is one cumulative sum wherever the
+projection does not bind; from where it binds, the block goes on event by event. Blocks end at public counts
+(:func:`~ldp_stream.plan.block_stop`) and their sums are computed when they are full, always from the same
+numbers in the same order, so the state is the same bit for bit however the stream was cut into batches.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ Array = NDArray[np.float64]
 def _accumulate(rows: Array) -> None:
     """Replace each row by the sum of the rows up to it, in place, one addition after the other.
 
-    Two columns at a time count as one complex number: the same additions in half the steps. The width must be even.
+    Two columns at a time count as one complex number: the same additions in half the steps. The width must be
+    even.
     """
     pairs = rows.view(np.complex128)
     np.add.accumulate(pairs, axis=0, out=pairs)

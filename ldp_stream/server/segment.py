@@ -1,18 +1,20 @@
 """Running sums of a stretch of iterates, from which the average and the random-scaling matrix follow exactly.
 
-For iterates b_1, .., b_L of one stretch let m be their mean and R_t = sum_{i <= t} (b_i - m) = t (m_t - m). The stretch
-keeps its length, its mean (as a first iterate c plus an offset o, so that large coefficients cost no digits) and
+For iterates b_1, .., b_L of one stretch let m be their mean and R_t = sum_{i <= t} (b_i - m) = t (m_t - m).
+The stretch keeps its length, its mean (as a first iterate c plus an offset o, so that large coefficients cost
+no digits) and
 
     M = sum_t z_t z_t',   z_t = (R_t, t, 1),
 
-whose upper left block is sum_t t^2 (m_t - m)(m_t - m)', so V = M_RR/L^2 (self-normalized inference; Lee, Liao, Seo, Shin 2022).
-Two stretches in a row combine exactly: with gap = m_2 - m_1, d_1 = -(L_2/L) gap and d_2 = (L_1/L) gap,
+whose upper left block is sum_t t^2 (m_t - m)(m_t - m)', so V = M_RR/L^2 (random scaling; Lee, Liao, Seo and
+Shin, 2022). Two stretches in a row combine exactly: with gap = m_2 - m_1, d_1 = -(L_2/L) gap and
+d_2 = (L_1/L) gap,
 
     z_t = A_1 z_t^(1)            (R_t = R_t^(1) + t d_1)                        in the first,
     z_t = A_2 z_{t - L_1}^(2)    (R_t = L_1 d_1 + R_u^(2) + u d_2, u = t - L_1)  in the second,
 
-hence M = A_1 M_1 A_1' + A_2 M_2 A_2'. Every sum is centred at its own mean, so nothing cancels: this is the moving-centre
-recursion, a stretch at a time.
+hence M = A_1 M_1 A_1' + A_2 M_2 A_2'. Every sum is centred at its own mean, so nothing cancels: this is the
+moving-centre recursion, a stretch at a time.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ def from_walk(start: Array, walk: Array) -> Segment:
 
 
 def joint_offset(first: Segment, length: int, start: Array, offset: Array) -> Array:
-    """Return the offset from ``first.start`` of the mean of two stretches in a row; the second is given by its parts."""
+    """Return the offset from ``first.start`` of the joint mean; the second stretch is given by its parts."""
     gap = (start - first.start) + (offset - first.offset)
     return np.asarray(first.offset + (length / (first.length + length)) * gap)
 

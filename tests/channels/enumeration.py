@@ -159,7 +159,7 @@ def inputs(channel: CQX, *, interior: int = 6, corners: int = 64, seed: int = 0)
     """Return contributions of both faces: corners, points of every grid, zeros, random interior points."""
     random = Random(seed)
     intervals = channel.intervals
-    rows = list(itertools.islice(itertools.product(*intervals), corners))
+    rows: list[Vector] = list(itertools.islice(itertools.product(*intervals), corners))
     rows += [[random.choice(interval) for interval in intervals] for _ in range(4)]
     rows += [[random.uniform(*interval) for interval in intervals] for _ in range(interior)]
     rows.append([0.0] * len(intervals))

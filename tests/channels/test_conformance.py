@@ -158,11 +158,11 @@ def test_draws_do_not_depend_on_the_record(channel: CQX) -> None:
     for g in inputs(channel, interior=2, corners=2)[::4]:
         for block, draws in enumerate_sampler(channel, g).draws.items():
             found.setdefault(block, set()).update(draws)
-    for block, draws in found.items():
+    for block, asked in found.items():
         slopes = sum(j > 0 for j in channel.coordinates(block))
         rounding = (f"bits({RESOLUTION_BITS})",) * slopes
         response = (f"bits({RESOLUTION_BITS})", f"below({channel.categories(block) - 1})")
-        assert draws == {(f"below({channel.n_blocks})", *rounding, *response)}
+        assert asked == {(f"below({channel.n_blocks})", *rounding, *response)}
 
 
 # ---------------------------------------------------------------------- wrong decoders are rejected

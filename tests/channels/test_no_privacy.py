@@ -38,7 +38,8 @@ def test_second_moments_are_those_of_a_sample(tau: float, intervals: tuple[tuple
     channel = NoPrivacy(tau, intervals)
     shares = (np.arange(100_000) + 0.5) / 100_000
     face = tau * (1 - tau) ** 2 + (1 - tau) * tau**2
-    expected = [face, *(face * np.mean((low + (high - low) * shares) ** 2) for low, high in intervals)]
+    squares = [float(np.mean((low + (high - low) * shares) ** 2)) for low, high in intervals]
+    expected = [face, *(face * square for square in squares)]
     assert channel.second_moments == pytest.approx(expected, rel=1e-8)
     assert channel.second_moment == pytest.approx(np.mean(expected), rel=1e-8)
 

@@ -368,7 +368,12 @@ def test_any_record_gives_a_contribution_of_the_support(x: dict[str, Any], y: An
 
 def test_a_device_answers_an_empty_record(tmp_path: Path) -> None:
     """With nothing known, and with nonsense, a real device sends its report and spends its budget."""
-    for number, (x, y) in enumerate([({}, None), ({"miles": _Angry(), "night": "?"}, math.nan), ({}, [])]):
+    given: list[tuple[dict[str, object], object]] = [
+        ({}, None),
+        ({"miles": _Angry(), "night": "?"}, math.nan),
+        ({}, []),
+    ]
+    for number, (x, y) in enumerate(given):
         ledger = Ledger(tmp_path / str(number))
         report = Reporter(CAMPAIGN, ledger).report(x, y, _parameters())
         assert isinstance(report, CategoryReport)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp_stream.campaign import Campaign
 from ldp_stream.errors import InvalidReport
 from ldp_stream.reports import Parameters
 from ldp_stream.server.aggregator import Aggregator
@@ -27,53 +28,60 @@ PLANS: dict[str, dict[str, Any]] = {
 N = 2600
 
 
-def in_force(of: Campaign, server: naive.NaiveServer, n: int) -> tuple[int, int, list[float]]:
-    """Return number, start and coefficients of the round in force after n reports, by definition."""
-    if of.rounds.stability == 0:
-        return n, n, server.iterate(n).tolist()
-    starts = naive.rounds(of, n)
-    return len(starts) - 1, starts[-1], server.iterate(starts[-1]).tolist()
+Said = tuple[int, int, tuple[float, ...]]
+"""Number, start and coefficients of a round."""
 
 
-def said(parameters: Parameters) -> tuple[int, int, tuple[float, ...]]:
+def said(parameters: Parameters) -> Said:
     """Return number, start and coefficients of a parameters message."""
     assert [chain.chain for chain in parameters.chains] == [0]
     return parameters.round, parameters.n, parameters.chains[0].beta
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_parameters_are_those_of_the_round_in_force(plan: dict[str, Any]) -> None:
+@cache
+def one_by_one(plan: str) -> list[Said]:
+    """Return what a server says before the first and after each of N reports."""
+    server = Aggregator(campaign(**PLANS[plan]))
+    found = [said(server.parameters())]
+    for _ in feed(server, reports(server.campaign, N), [("one", 1)] * N):
+        found.append(said(server.parameters()))
+    return found[: N + 1]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_parameters_are_those_of_the_round_in_force(plan: str) -> None:
     """After every report, devices see the iterate at which their round began, its number and its start."""
-    of = campaign(**plan)
-    batch = reports(of, N)
-    server, oracle = Aggregator(of), naive.NaiveServer(of, batch)
-    assert said(server.parameters()) == (0, 0, (0.0, 0.0, 0.0))
-    for n in feed(server, batch, [("one", 1)] * N):
-        number, start, beta = in_force(of, oracle, n)
-        parameters = server.parameters()
-        assert (parameters.round, parameters.n) == (number, start)
-        np.testing.assert_allclose(parameters.chains[0].beta, beta, rtol=1e-11, atol=1e-12)
-        assert server.beta() == parameters.chains[0].beta
+    of = campaign(**PLANS[plan])
+    oracle = naive.NaiveServer(of, reports(of, N))
+    starts = [*range(N + 1)] if of.rounds.stability == 0 else naive.rounds(of, N)
+    found = one_by_one(plan)
+    assert found[0] == (0, 0, (0.0, 0.0, 0.0))
+    for n, (number, start, beta) in enumerate(found):
+        assert number == bisect_right(starts, n) - 1
+        assert start == starts[number]
+        assert beta == pytest.approx(oracle.iterate(start).tolist(), rel=1e-11, abs=1e-12)
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-@settings(max_examples=12)
+def test_a_chain_is_asked_for_by_number() -> None:
+    """The coefficients of a chain by itself are those of the parameters message."""
+    for plan in PLANS.values():
+        server = fed(campaign(**plan), reports(campaign(**plan), 500))
+        assert server.beta() == server.beta(0) == server.parameters().chains[0].beta
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@settings(max_examples=20)
 @given(
     cut=st.lists(
         st.tuples(st.sampled_from(["one", "batch", "objects"]), st.sampled_from([0, 1, 30, 350, 1100])),
         max_size=6,
     )
 )
-def test_rounds_do_not_depend_on_the_batching(plan: dict[str, Any], cut: list[tuple[str, int]]) -> None:
+def test_rounds_do_not_depend_on_the_batching(plan: str, cut: list[tuple[str, int]]) -> None:
     """A replay makes the same rounds with the same coefficients, also when several begin inside one batch."""
-    of = campaign(**plan)
-    batch = reports(of, N)
-    singles, server = Aggregator(of), Aggregator(of)
-    expected = {0: said(singles.parameters())}
-    for n in feed(singles, batch, [("one", 1)] * N):
-        expected[n] = said(singles.parameters())
-    for n in feed(server, batch, cut):
-        assert said(server.parameters()) == expected[n]
+    server = Aggregator(campaign(**PLANS[plan]))
+    for n in feed(server, reports(server.campaign, N), cut):
+        assert said(server.parameters()) == one_by_one(plan)[n]
 
 
 @pytest.mark.parametrize("stability", [0.02, 0.3, 1.9])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,7 +120,8 @@ def test_taxi_quantiles_are_learnt(tau: float, epsilon: float | None, channel: s
     model = PrivateQuantileRegressor(FEATURES, TARGET, tau=tau, epsilon=epsilon, channel=channel, seed=1)
     errors = {}
     for i, (x, y) in enumerate(TaxiTrips(40_000, seed=1), 1):
-        model.learn_one({**x}, y)
+        record: dict[Any, Any] = {**x}
+        model.learn_one(record, y)
         if i in (1000, 40_000):
             errors[i] = error(model, tau)
     assert errors[40_000] < largest
