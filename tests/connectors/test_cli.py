@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ldp_stream.connectors.cli import main
 from tests.connectors.cli_support import CAMPAIGN, COMMAND, OPEN_CAMPAIGN, TARGET, Shell, process, write_rows
 
 COMMANDS = (
@@ -23,15 +25,25 @@ COMMANDS = (
 )
 
 
-@pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a campaign, rows, and what was made of them."""
-    shell = Shell(tmp_path, capsys)
-    shell.write("trips.toml", CAMPAIGN)
-    write_rows(tmp_path / "rows.csv", 300)
-    shell("replay", tmp_path / "trips.toml", tmp_path / "rows.csv", *TARGET, "--seed", 1, "--checkpoint", tmp_path / "s.ckpt")
-    shell("parameters", tmp_path / "trips.toml", "--out", tmp_path / "p.json")
-    return shell
+    folder = tmp_path_factory.mktemp("made")
+    campaign, rows = folder / "trips.toml", write_rows(folder / "rows.csv", 300)
+    campaign.write_text(CAMPAIGN, encoding="utf-8")
+    commands = (
+        ("replay", campaign, rows, *TARGET, "--seed", 1, "--checkpoint", folder / "s.ckpt"),
+        ("parameters", campaign, "--out", folder / "p.json"),
+    )
+    assert [main([str(argument) for argument in command]) for command in commands] == [0, 0]
+    return folder
+
+
+@pytest.fixture
+def shell(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """A copy of that folder."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return Shell(tmp_path, capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -89,7 +101,7 @@ WRONG = {
     "unknown target": (("replay", "trips.toml", "rows.csv", "--target", "hours"), "'hours'"),
     "no target": (("replay", "trips.toml", "rows.csv"), "--target"),
     "no column of a feature": (("replay", "trips.toml", "narrow.csv", *TARGET), "'rush'"),
-    "no trip records": (("replay", "trips.toml", "rows.csv", "--tlc"), "rows.csv"),
+    "no trip records": (("replay", "trips.toml", "rows.csv", "--tlc"), "pickup_datetime"),
     "target of trip records": (("replay", "trips.toml", "rows.csv", "--tlc", *TARGET), "log_minutes"),
     "level": (("estimate", "s.ckpt", "--level", "1.5"), "level = 1.5"),
     "batch": (("replay", "trips.toml", "rows.csv", *TARGET, "--batch", "0"), "--batch"),
@@ -102,7 +114,10 @@ WRONG = {
         ("replay", "other.toml", "rows.csv", *TARGET, "--checkpoint", "s.ckpt"),
         "campaign trips",
     ),
-    "ingest into another campaign's": (("ingest", "other.toml", "empty.jsonl", "--checkpoint", "s.ckpt"), "campaign trips"),
+    "ingest into another campaign's": (
+        ("ingest", "other.toml", "empty.jsonl", "--checkpoint", "s.ckpt"),
+        "campaign trips",
+    ),
     "ingest nowhere": (("ingest", "trips.toml", "empty.jsonl"), "--checkpoint"),
     "missing reports": (("ingest", "s.ckpt", "no.jsonl"), "no.jsonl"),
     "two states": (("ingest", "s.ckpt", "empty.jsonl", "--checkpoint", "t.ckpt"), "give one"),

@@ -6,6 +6,7 @@ import gzip
 import json
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
     return shell
 
 
-def replay(shell: Shell, *options: object, rows: str = "rows.csv", campaign: str = "trips.toml") -> tuple[object, ...]:
+def replay(
+    shell: Shell, *options: object, rows: str = "rows.csv", campaign: str = "trips.toml"
+) -> tuple[object, ...]:
     """Return the arguments of a replay of the folder's files."""
     folder = shell.folder
     return "replay", folder / campaign, folder / rows, *TARGET, *options
@@ -79,7 +82,9 @@ def test_replay_learns_the_truth(shell: Shell) -> None:
 
 def test_json_is_pure_and_has_the_promised_keys(shell: Shell) -> None:
     """--json prints one JSON object with campaign, digest, n_reports, level and coefficients."""
-    run = shell(*replay(shell, "--seed", 3, "--json", "--level", 0.9, "--checkpoint", shell.folder / "s.ckpt"))
+    run = shell(
+        *replay(shell, "--seed", 3, "--json", "--level", 0.9, "--checkpoint", shell.folder / "s.ckpt")
+    )
     answer = run.json
     assert list(answer) == KEYS
     assert (answer["campaign"], answer["n_reports"], answer["level"]) == ("trips", N - len(BAD), 0.9)
@@ -173,7 +178,9 @@ def test_a_checkpoint_is_not_continued_with_other_rows(shell: Shell, change: str
     else:
         target = ("--target", "log_miles")
         shell.write("trips.toml", CAMPAIGN)
-    run = shell("replay", shell.folder / "trips.toml", shell.folder / "rows.csv", *target, "--checkpoint", path)
+    run = shell(
+        "replay", shell.folder / "trips.toml", shell.folder / "rows.csv", *target, "--checkpoint", path
+    )
     assert run.code == 2
     assert run.err.count("\n") == 1
 
@@ -237,7 +244,7 @@ def test_a_signal_stops_cleanly(
 ) -> None:
     """Ctrl-C or SIGTERM prints what was learnt, saves it, exits with 128 + signal, and the run can go on."""
     path = shell.folder / "s.ckpt"
-    options = ("--seed", 3, "--checkpoint", path, "--checkpoint-every", 0, "--json", "--batch", 10)
+    options = ("--seed", 3, "--checkpoint", path, "--checkpoint-every", 0, "--json", "--batch", 2)
     arguments = ("replay", shell.folder / "trips.toml", "-", *TARGET, *options)
     text = (shell.folder / "rows.csv").read_text(encoding="utf-8")
     with process(*arguments) as child:
@@ -314,8 +321,8 @@ def test_without_matplotlib_a_plot_is_refused_before_the_work(shell: Shell) -> N
         "from ldp_stream.connectors.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     arguments = [str(argument) for argument in replay(shell, "--plot", shell.folder / "plot.png")]
-    import sys
-
-    run = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == "ldp-stream: a plot needs matplotlib: pip install 'ldp-stream[plot]'\n"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldp_stream.campaign import Campaign
 from ldp_stream.errors import InvalidReport
 from ldp_stream.reports import Parameters
 from ldp_stream.server.aggregator import Aggregator
@@ -138,3 +139,26 @@ def test_the_naive_rounds_are_those_of_the_formula() -> None:
     """The oracle's own first round is floor(stability / (eta_1 curvature)) reports long."""
     of = campaign(rounds=LONG_ROUNDS)
     assert naive.rounds(of, 10_000)[1] == math.floor(1.9 / naive.step(of, 1))
+
+
+def test_chains_share_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With several chains each report moves its own, rounds count all, and batches equal single reports."""
+    monkeypatch.setattr(Campaign, "chains", property(lambda _: 3))
+    of = campaign(rounds=LONG_ROUNDS)
+    batch = reports(of, 3000)
+    batch.chain[:] = np.random.default_rng(4).integers(0, 3, 3000)
+    whole, pieces = Aggregator(of), Aggregator(of)
+    for _ in feed(whole, batch, []):
+        pass
+    for _ in feed(pieces, batch, [("one", 40), ("batch", 1500), ("objects", 300), ("one", 9)]):
+        pass
+    assert pieces.snapshot() == whole.snapshot()
+    start = whole.parameters().n
+    assert 0 < start <= 3000
+    assert start % 3 == 0
+    for chain in range(3):
+        own = naive.decoded(of, batch[:start])[batch.chain[:start] == chain]
+        steps = [naive.step(of, i) for i in range(1, len(own) + 1)]
+        iterates = naive.walk(own, steps, of.radius)
+        assert whole.beta(chain) == pytest.approx(iterates[-1].tolist(), rel=1e-11, abs=1e-12)
+    assert [chain.chain for chain in whole.parameters().chains] == [0, 1, 2]
