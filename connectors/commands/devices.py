@@ -66,20 +66,17 @@ class CountedEntropy:
         self._blocks = 0
         self._words: list[int] = []
 
-    def _word(self) -> int:
-        """Return the next 64 bits."""
-        if not self._words:
-            block = self._keyed.copy()
-            block.update(_COUNTS.pack(self._count, self._blocks))
-            self._words += _WORDS.unpack(block.digest())
-            self._blocks += 1
-        return self._words.pop()
-
     def bits(self, k: int, /) -> int:
         """Return a whole number uniform in [0, 2^k); each draw starts at a new word of 64 bits."""
-        if k <= _WORD_BITS:
-            return self._word() >> (_WORD_BITS - k)
-        return self.bits(k - _WORD_BITS) << _WORD_BITS | self._word()
+        if k > _WORD_BITS:
+            return self.bits(k - _WORD_BITS) << _WORD_BITS | self.bits(_WORD_BITS)
+        words = self._words
+        if not words:
+            block = self._keyed.copy()
+            block.update(_COUNTS.pack(self._count, self._blocks))
+            words += _WORDS.unpack(block.digest())
+            self._blocks += 1
+        return words.pop() >> (_WORD_BITS - k)
 
     def below(self, n: int, /) -> int:
         """Return a whole number exactly uniform in [0, n)."""

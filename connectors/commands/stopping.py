@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 __all__ = ["StopSignals", "Stopped"]
 
@@ -35,7 +35,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.number: int | None = None
         self._interruptible = False
-        self._before: dict[int, object] = {}
+        self._before: dict[int, Any] = {}
 
     @property
     def exit_code(self) -> int:
@@ -64,7 +64,7 @@ class StopSignals:
     def _put_back(self) -> None:
         while self._before:
             number, handler = self._before.popitem()
-            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal.signal gave us itself
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def __enter__(self) -> Self:
         """Take over both signals, where Python lets a program do so: in the main thread."""
