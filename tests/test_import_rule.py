@@ -138,6 +138,8 @@ def _complaint(unit: str, imported: Import) -> str | None:
             return None
         return f"{unit or 'ldp_stream'} may not import {top}"
     target = rest[0] if rest else ""
+    if target == "__version__":
+        return None
     if target not in LAYER_OF:
         return f"ldp_stream.{target} is in no layer: import a public name from the module that defines it"
     if not unit:

@@ -135,13 +135,13 @@ def sampled_law(channel: Sampler, g: Vector) -> Law:
     return enumerate_sampler(channel, g).law
 
 
-def stated_law(channel: CQX, g: Vector, blocks: Iterable[int] | None = None) -> Law:
-    """Return the law of the payloads that the channel states, with uniform blocks (all unless given)."""
-    chosen = range(channel.n_blocks) if blocks is None else list(blocks)
-    share = Fraction(1, len(chosen))
+def stated_law(channel: CQX, g: Vector, only: int | None = None) -> Law:
+    """Return the law of the payloads that the channel states, with uniform blocks, or given one block."""
+    blocks = range(channel.n_blocks) if only is None else [only]
+    share = Fraction(1, len(blocks))
     return {
         (block, category): share * probability
-        for block in chosen
+        for block in blocks
         for category, probability in enumerate(channel.law(g, block))
     }
 

@@ -129,6 +129,26 @@ def test_a_large_block_is_unbiased() -> None:
     check_unbiased(((g, stated_law(channel, g)) for g in points), channel.decode, channel.p)
 
 
+def test_a_wide_channel_by_one_block_of_each_class() -> None:
+    """With 24 features of three kinds, blocks of the same intervals behave alike: one of each is enough."""
+    channel = CQX(3.0, 0.85, (MIDPOINT, FROM_ZERO, TO_ZERO) * 8, q=2, s=3)
+    classes: dict[tuple[object, ...], int] = {}
+    for block in range(channel.n_blocks):
+        kinds = [channel.intervals[j - 1] if j else "intercept" for j in channel.coordinates(block)]
+        classes.setdefault(tuple(kinds), block)
+    assert len(classes) == 3**3 + 3**2
+    points = inputs(channel, corners=1, interior=3)
+    for block in classes.values():
+        laws = [stated_law(channel, g, only=block) for g in points]
+        check_total(laws)
+        check_private(laws, channel.epsilon)
+        inside = channel.coordinates(block)
+        weighted = [
+            [g[j] * channel.p / channel.s if j in inside else 0.0 for j in range(channel.p)] for g in points
+        ]
+        check_unbiased(zip(weighted, laws, strict=True), channel.decode, channel.p)
+
+
 def test_a_very_fine_grid_is_private_and_unbiased() -> None:
     """The same holds with one slope on a grid of 2^12 points."""
     channel = CQX(9.0, 0.5, (FROM_ZERO,), q=1 << 12, s=1)

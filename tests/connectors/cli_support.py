@@ -72,9 +72,10 @@ def write_rows(path: Path, n: int, *, bad: Sequence[int] = ()) -> Path:
     """Write n taxi trips as CSV; the rows with these numbers have text for a target."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["log_miles", "rush", "zone", "minutes"])
+        writer.writerow(["log_miles", "rush", "zone", "minutes", "seconds"])
         for number, (x, y) in enumerate(TaxiTrips(n, seed=3)):
-            writer.writerow([x["log_miles"], int(x["rush"]), "JFK", "long" if number in bad else y])
+            seconds, target = (0.0, "long") if number in bad else (60 * y, y)
+            writer.writerow([x["log_miles"], int(x["rush"]), "JFK", target, seconds])
     return path
 
 

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ldp_stream import Campaign
@@ -149,6 +149,7 @@ bounds = st.tuples(
 ).filter(lambda pair: pair[0] < pair[0] + pair[1])
 
 
+@example({'\x7f\x00"\\': (0.0, 1.0)}, "\x7f\r\n")
 @given(
     st.dictionaries(names, bounds, min_size=1, max_size=4), st.text(st.characters(exclude_categories=("Cs",)))
 )

@@ -44,7 +44,7 @@ cuts = st.lists(
 
 
 @pytest.mark.parametrize("of", CAMPAIGNS.values(), ids=CAMPAIGNS)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(cut=cuts, n=st.sampled_from([1, 700, 3 * BLOCK, 7 * BLOCK]))
 def test_every_split_gives_the_same_snapshot(of: Campaign, cut: list[tuple[str, int]], n: int) -> None:
     """Single reports, lists, generators and columns, in any mixture, leave the same bytes of state."""

@@ -85,7 +85,7 @@ def test_numpy_accumulates_one_addition_after_the_other(width: int) -> None:
 
 @pytest.mark.parametrize("radius", [WIDE, NARROW, 0.02])
 @pytest.mark.parametrize(("p", "steps", "burn_in"), [(1, POWER, 0.5), (2, STEPS, 0.0), (3, STEPS, 0.1)])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(cut=pieces, n=st.sampled_from([0, 1, 9, 500, END - 1, END, END + 1, END + 900]))
 def test_every_split_gives_the_same_bits(
     p: int, steps: StepRule, burn_in: float, radius: float, cut: list[tuple[str, int]], n: int
