@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -111,20 +111,20 @@ class Enumeration:
 
 def enumerate_sampler(channel: Sampler, g: Vector) -> Enumeration:
     """Run the sampler along every branch."""
-    law: Counter[tuple[int, int]] = Counter()
+    law: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
     draws: dict[int, set[tuple[str, ...]]] = {}
     choices: list[int] = []
     while True:
         tree = _Branches(choices)
         block, category = channel.privatize(g, tree)
-        law[block, category] += tree.weight  # type: ignore[assignment]
+        law[block, category] += tree.weight
         draws.setdefault(block, set()).add(tuple(tree.draws))
         choices = tree.choices
         while choices and choices[-1] + 1 == tree.widths[len(choices) - 1]:
             choices.pop()
         if not choices:
             return Enumeration(
-                {payload: Fraction(weight) for payload, weight in law.items()},
+                dict(law),
                 {block: frozenset(found) for block, found in draws.items()},
             )
         choices[-1] += 1

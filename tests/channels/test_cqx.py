@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 import pickle
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
@@ -153,10 +153,10 @@ def _trapezoid(channel: CQX, face: int, j: int) -> list[tuple[list[float], float
     for low, high in (own, (min(ends), max(ends))):
         kinks |= {low + k * (high - low) / (channel.q - 1) for k in range(channel.q)}
     inside = sorted(kink for kink in kinks if own[0] <= kink <= own[1])
-    nodes: Counter[float] = Counter()
+    nodes: defaultdict[float, float] = defaultdict(float)
     for left, right in itertools.pairwise(inside):
-        nodes[left] += (right - left) / (own[1] - own[0]) / 2  # type: ignore[assignment]
-        nodes[right] += (right - left) / (own[1] - own[0]) / 2  # type: ignore[assignment]
+        nodes[left] += (right - left) / (own[1] - own[0]) / 2
+        nodes[right] += (right - left) / (own[1] - own[0]) / 2
     return [([*corner[:j], node, *corner[j + 1 :]], share) for node, share in nodes.items()]
 
 
