@@ -149,6 +149,14 @@ class Campaign(Section):
         except InvalidCampaign as error:
             raise InvalidCampaign(f"{path}: {error}") from None
 
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """Read a campaign from JSON text; broken JSON is refused with InvalidCampaign, too."""
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            raise InvalidCampaign("; ".join(field_problems(error))) from None
+
     @cached_property
     def canonical(self) -> str:
         """The canonical JSON: all fields, also defaults, keys sorted, no white space, floats as in Python."""

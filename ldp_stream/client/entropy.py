@@ -59,6 +59,8 @@ def uniform_below(bits: Callable[[int], int], n: int) -> int:
     """
     if n < 1:
         raise InvalidInput(f"n = {n!r}: must be a whole number >= 1")
+    if n == 1:
+        return 0
     k = (n - 1).bit_length()
     value = bits(k)
     while value >= n:

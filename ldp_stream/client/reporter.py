@@ -16,6 +16,7 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import Self
 
 from ..campaign import Campaign
@@ -33,9 +34,7 @@ _TOKEN_BYTES = 16
 
 def contribution(row: Sequence[float], y: float, b: Sequence[float], tau: float) -> list[float]:
     """Return g_b(X, Y) = X (1{Y <= X'b} - tau), p floats, all arguments in the working scale."""
-    fitted = 0.0
-    for value, coefficient in zip(row, b, strict=True):
-        fitted += value * coefficient
+    fitted = sum(map(mul, row, b))
     face = (1.0 if y <= fitted else 0.0) - tau
     return [face * value for value in row]
 
