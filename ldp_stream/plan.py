@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 
 __all__ = ["BLOCK", "CHECKPOINTS", "RoundSchedule", "StepRule", "block_stop", "is_checkpoint", "window_start"]
 
@@ -38,17 +39,17 @@ class StepRule:
     delay: float
     second_moment: float
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """gain/sqrt(v)."""
         return self.gain / math.sqrt(self.second_moment)
 
-    @property
+    @cached_property
     def offset(self) -> float:
         """The shift of the count i, delay v."""
         return self.delay * self.second_moment
 
-    @property
+    @cached_property
     def from_roots(self) -> bool:
         """Whether the power is made of square roots (exponent .75)."""
         return self.exponent == _SQRT_EXPONENT

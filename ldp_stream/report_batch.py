@@ -15,6 +15,14 @@ from .reports import MOST_VALUES, CategoryReport, Report, VectorReport
 __all__ = ["ReportBatch"]
 
 _TOKEN_BYTES = 16
+_DTYPES = {
+    "round": "uint32",
+    "chain": "uint16",
+    "token": "uint8",
+    "block": "uint32",
+    "category": "uint16",
+    "values": "float64",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +71,10 @@ class ReportBatch:
         lengths = [column.shape[0] for column in columns]
         if lengths.count(lengths[0]) != len(lengths):
             raise InvalidReport(f"columns of lengths {lengths}: must all be equal")
+        for name, dtype in _DTYPES.items():
+            column = getattr(self, name)
+            if column is not None and column.dtype.newbyteorder("=") != dtype:
+                raise InvalidReport(f"{name}: is of type {column.dtype}, must be {dtype}")
         if self.token.shape[1:] != (_TOKEN_BYTES,):
             raise InvalidReport(f"token: rows must have {_TOKEN_BYTES} bytes")
         if self.values is not None:

@@ -1,26 +1,27 @@
 """Simulated devices: raw rows of one file become the reports that so many users' devices would have made.
 
-The randomness of report i is a function of (key, i) alone: its bits are
+The randomness of report i is a function of (key, i) alone: its bits are the words
 
-    BLAKE2b_key(i, 0), BLAKE2b_key(i, 1), ...,    64 bytes each,    key = BLAKE2b_digest(seed),
+    16 (i mod 256), .., 16 (i mod 256) + 15    of    SHAKE-256(key, i div 256),
 
-with the campaign's digest, so that campaigns with one seed draw independently; without a seed the key comes
-from the operating system. Hence a run that was interrupted and resumed gives the state of one that was not,
-bit for bit, however its rows were cut into batches.
+and, where these do not do, SHAKE-256(key, i, 1), SHAKE-256(key, i, 2), .. The key is BLAKE2b_digest(seed),
+with the campaign's digest, so that campaigns with one seed draw independently; without a seed it comes from
+the operating system. Hence a run that was interrupted and resumed gives the state of one that was not, bit
+for bit, however its rows were cut into batches.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from hashlib import blake2b
-from struct import Struct
+from hashlib import blake2b, shake_256
+from struct import unpack
 
 import numpy as np
 
 from ..._validate import integer_in
 from ...campaign import Campaign
-from ...channels.base import CategoryPayload, VectorPayload
+from ...channels.base import Payload, VectorPayload
 from ...client.entropy import uniform_below
 from ...client.reporter import contribution
 from ...report_batch import ReportBatch
@@ -30,9 +31,9 @@ from ..base import Row
 __all__ = ["CountedEntropy", "SimulatedDevices"]
 
 _WORD_BITS = 64
-_WORDS = Struct("<8Q")
-_COUNTS = Struct("<QQ")
-_FEW = 8  # reports for which columns are not worth their making
+_WORDS = 16  # of a report; a block of s = 13 coordinates needs as many
+_NUMBERS = 256  # reports whose words are drawn together
+_FEW = 32  # reports below which columns are not worth their making
 
 
 class CountedEntropy:
@@ -41,7 +42,7 @@ class CountedEntropy:
     Parameters
     ----------
     key
-        1 to 64 bytes. Unknown and uniform, they make the bits cryptographic ones; known, they protect nobody.
+        32 bytes. Unknown and uniform, they make the bits cryptographic ones; known, they protect nobody.
 
     Examples
     --------
@@ -54,17 +55,28 @@ class CountedEntropy:
     True
     """
 
-    __slots__ = ("_blocks", "_count", "_keyed", "_words")
+    __slots__ = ("_block", "_count", "_key", "_more", "_table", "_words")
 
     def __init__(self, key: bytes) -> None:
-        self._keyed = blake2b(key=key)
+        self._key = key
+        self._block = -1
+        self._table: tuple[int, ...] = ()
         self.start(0)
 
     def start(self, count: int) -> None:
         """Go to the bits of number ``count``, from 0 to 2^64 - 1."""
+        block, place = divmod(count, _NUMBERS)
+        if block != self._block:
+            self._table = self._draw(_NUMBERS * _WORDS, block)
+            self._block = block
+        self._words = list(self._table[place * _WORDS : (place + 1) * _WORDS])
         self._count = count
-        self._blocks = 0
-        self._words: list[int] = []
+        self._more = 0
+
+    def _draw(self, words: int, *name: int) -> tuple[int, ...]:
+        """Return so many words of 64 bits; names of different lengths or numbers give independent ones."""
+        text = self._key + b"".join(number.to_bytes(8, "little") for number in name)
+        return unpack(f"<{words}Q", shake_256(text).digest(8 * words))
 
     def bits(self, k: int, /) -> int:
         """Return a whole number uniform in [0, 2^k); each draw starts at a new word of 64 bits."""
@@ -72,10 +84,8 @@ class CountedEntropy:
             return self.bits(k - _WORD_BITS) << _WORD_BITS | self.bits(_WORD_BITS)
         words = self._words
         if not words:
-            block = self._keyed.copy()
-            block.update(_COUNTS.pack(self._count, self._blocks))
-            words += _WORDS.unpack(block.digest())
-            self._blocks += 1
+            self._more += 1
+            words += self._draw(_WORDS, self._count, self._more)
         return words.pop() >> (_WORD_BITS - k)
 
     def below(self, n: int, /) -> int:
@@ -113,27 +123,27 @@ class SimulatedDevices:
         Row k of this call is report number ``server.n_reports + k`` of the campaign.
         """
         first = server.n_reports
-        if self._schedule.stability == 0:
-            for number, row in enumerate(rows, first):
-                server.fold(self._privatize(number, row, server.beta()))
-            return
         at = 0
         while at < len(rows):
-            parameters = server.parameters()
-            stop = parameters.n + self._schedule.length(parameters.n) - first
-            beta = parameters.chains[0].beta
-            part = rows[at:stop]
-            payloads = [self._privatize(number, row, beta) for number, row in enumerate(part, first + at)]
+            stop = at + 1
+            if self._schedule.stability > 0:
+                start = server.parameters().n
+                stop = start + self._schedule.length(start) - first
+            payloads = self._privatize(first + at, rows[at:stop], server.beta())
             self._fold_round(server, payloads)
-            at += len(part)
+            at += len(payloads)
 
-    def _privatize(self, number: int, row: Row, beta: Sequence[float]) -> CategoryPayload | VectorPayload:
-        self._entropy.start(number)
-        x, y = row
-        g = contribution(self._scale.row(x), self._scale.target(y), beta, self._tau)
-        return self._mechanism.privatize(g, self._entropy)
+    def _privatize(self, first: int, rows: Sequence[Row], beta: Sequence[float]) -> list[Payload]:
+        """Return the payloads of reports number ``first`` on, all at the same coefficients."""
+        entropy, scale, mechanism, tau = self._entropy, self._scale, self._mechanism, self._tau
+        payloads: list[Payload] = []
+        for number, (x, y) in enumerate(rows, first):
+            entropy.start(number)
+            g = contribution(scale.row(x), scale.target(y), beta, tau)
+            payloads.append(mechanism.privatize(g, entropy))
+        return payloads
 
-    def _fold_round(self, server: Aggregator, payloads: Sequence[CategoryPayload | VectorPayload]) -> None:
+    def _fold_round(self, server: Aggregator, payloads: Sequence[Payload]) -> None:
         n = len(payloads)
         if n < _FEW:
             for payload in payloads:

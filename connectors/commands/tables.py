@@ -88,7 +88,7 @@ def print_estimate(estimate: Estimate, truth: Mapping[str, float] | None = None)
     console.print(line, style=style, soft_wrap=True)
     console.print(_table(estimate, truth))
     if estimate.reason is not None:
-        console.print(f"No intervals: {estimate.reason}.", soft_wrap=True)
+        console.print(plain(f"No interval: {estimate.reason}."), soft_wrap=True)
     if not estimate.campaign.private:
         console.print(
             f'{NOT_PRIVATE}: made through the channel "none", for comparison only.',

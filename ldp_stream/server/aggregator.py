@@ -30,6 +30,7 @@ from .snapshot import pack, unpack
 
 __all__ = ["Aggregator"]
 
+_PIECE = 4 * BLOCK  # reports decoded at once: their gradients stay in the processor's cache
 _ONE_BY_ONE = 16  # reports up to here are folded faster without arrays
 
 
@@ -162,7 +163,10 @@ class Aggregator:
             raise InvalidReport(f"reports: digest = {reports.digest!r}: must be {self._digest!r}")
         own = self._own
         own.check_chains(reports.chain)
-        own.extend(reports.chain, self._decoder.decode(reports))
+        self._decoder.check(reports)
+        for start in range(0, len(reports), _PIECE):
+            piece = reports[start : start + _PIECE]
+            own.extend(piece.chain, self._decoder.decode(piece))
 
     @cached_property
     def _decoder(self) -> BatchDecoder:

@@ -15,7 +15,7 @@ numbers in the same order, so the state is the same bit for bit however the stre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,13 @@ def _accumulate(rows: Array) -> None:
     """
     pairs = rows.view(np.complex128)
     np.add.accumulate(pairs, axis=0, out=pairs)
+
+
+def _projected_walk(b: list[float], moves: list[list[float]], radius: float) -> Iterator[list[float]]:
+    """Yield the iterates after each move, event by event, each projected on the box."""
+    for move in moves:
+        b = [max(-radius, min(radius, value + change)) for value, change in zip(b, move, strict=True)]
+        yield b
 
 
 class Chain:
@@ -173,10 +180,9 @@ class Chain:
         _accumulate(path)
         if path.max() > self.radius or path.min() < -self.radius:
             bound = int(np.argmax((np.abs(path) > self.radius).any(axis=1)))
-            b = before if bound == 0 else path[bound - 1]
-            for event in range(bound, len(path)):
-                b = np.clip(b + gradients[event] * steps[event], -self.radius, self.radius)
-                path[event] = b
+            b = (before if bound == 0 else path[bound - 1]).tolist()
+            moves = (gradients[bound:] * steps[bound:, None]).tolist()
+            path[bound:] = list(_projected_walk(b, moves, self.radius))
         return path
 
     # ------------------------------------------------------------------ answers

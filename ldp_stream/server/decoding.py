@@ -88,8 +88,8 @@ class BatchDecoder:
         payloads = [r.block * stride + r.category for r in reports if type(r) is CategoryReport]
         return self._lookup(np.array(payloads))
 
-    def decode(self, batch: ReportBatch) -> Array:
-        """Return the decoded gradients, shape (n, p).
+    def check(self, batch: ReportBatch) -> None:
+        """Refuse a batch that the channel cannot have made.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class BatchDecoder:
             if wild.any():
                 place = int(np.argmax(wild))
                 raise InvalidReport(f"reports[{place}]: values = {batch.values[place].tolist()}: {_IN_RANGE}")
-            return batch.values
+            return
         if batch.block is None or batch.category is None:
             raise InvalidReport("reports: must be categories, as the campaign's channel makes")
         first, last = self._sizes
@@ -118,6 +118,12 @@ class BatchDecoder:
                 f"reports[{place}]: block = {batch.block[place]}, category = {batch.category[place]}: "
                 "outside the channel's alphabet"
             )
+
+    def decode(self, batch: ReportBatch) -> Array:
+        """Return the decoded gradients of a batch that passes :meth:`check`, shape (n, p)."""
+        if batch.block is None or batch.category is None:
+            assert batch.values is not None
+            return batch.values
         return self._lookup(batch.block.astype(np.int64) * self._stride + batch.category)
 
     def _lookup(self, payloads: NDArray[np.int64]) -> Array:

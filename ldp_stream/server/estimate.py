@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._validate import probability
@@ -12,6 +12,8 @@ from ..inference.regions import Interval
 from ..inference.self_normalized import FEWEST, PooledAverage
 
 __all__ = ["Estimate"]
+
+_EDGE = 0.99  # of the radius: beyond it the projection, not the reports, decides the average
 
 
 class Estimate(Mapping[str, Interval]):
@@ -26,7 +28,7 @@ class Estimate(Mapping[str, Interval]):
     level
         Coverage of the intervals, unless another is asked for.
     reason
-        Why no finite intervals can be given yet, or None.
+        Why some or all intervals are not finite, or None.
     """
 
     def __init__(self, campaign: Campaign, n_reports: int, average: PooledAverage, level: float) -> None:
@@ -34,10 +36,18 @@ class Estimate(Mapping[str, Interval]):
         self.n_reports = n_reports
         self.level = probability(level=level)
         self._average = average
+        self._names = campaign.scale.names
+        edge = _EDGE * campaign.radius
+        self._pinned = [j for j, value in enumerate(average.mean.tolist()) if abs(value) >= edge]
         self.reason = None
         if average.W is None:
             self.reason = f"no chain has averaged {FEWEST} reports yet, so no interval can be vouched for"
-        self._names = campaign.scale.names
+        elif self._pinned:
+            named = ", ".join(self._names[j] for j in self._pinned)
+            self.reason = (
+                f"at the edge of the box |b| <= {campaign.radius:g} (working scale), so no interval can be "
+                f"vouched for: {named}; allow a larger radius or wider bounds"
+            )
 
     def __getitem__(self, name: str) -> Interval:
         """Return the interval of one coefficient, in the user's units."""
@@ -69,8 +79,7 @@ class Estimate(Mapping[str, Interval]):
         constant, a = self.campaign.scale.contrast(weights)
         level = self.level if level is None else probability(level=level)
         value = constant + sum(float(x) * float(m) for x, m in zip(a, self._average.mean, strict=True))
-        half = self._average.half_width(a, level)
-        return Interval(value, value - half, value + half, level)
+        return self._interval(value, a, level)
 
     def quantile(self, x: Mapping[str, object], level: float | None = None) -> Interval:
         """Return the interval of the fitted tau-quantile at the features x, in the user's units.
@@ -82,7 +91,12 @@ class Estimate(Mapping[str, Interval]):
         level = self.level if level is None else probability(level=level)
         row = scale.row(x)
         value = scale.fitted(row, self._average.mean.tolist())
-        half = self._average.half_width([scale.half * entry for entry in row], level)
+        return self._interval(value, [scale.half * entry for entry in row], level)
+
+    def _interval(self, value: float, a: Sequence[float], level: float) -> Interval:
+        """Return the interval of k + a'b around its value; infinite where a pinned coefficient takes part."""
+        pinned = any(a[j] != 0 for j in self._pinned)
+        half = math.inf if pinned else self._average.half_width(a, level)
         return Interval(value, value - half, value + half, level)
 
     def as_dict(self) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def test_the_first_payload_outside_the_alphabet_is_named(name: str, place: int) 
                 rf"reports\[{place}\]: block = {block}, category = {category}: outside the channel's alphabet"
             )
             with pytest.raises(InvalidReport, match=message):
-                BatchDecoder(channel).decode(batch)
+                BatchDecoder(channel).check(batch)
             report = list(batch)[place]
             assert not BatchDecoder(channel).admits(report)
             assert f"block = {block}, category = {category}" in BatchDecoder(channel).refusal(report)

@@ -13,7 +13,7 @@ from ldp_stream.campaign import Campaign
 from ldp_stream.errors import InvalidInput
 from ldp_stream.inference.critical_values import self_normalized
 from ldp_stream.inference.regions import Interval
-from ldp_stream.inference.self_normalized import FEWEST
+from ldp_stream.inference.self_normalized import FEWEST, PooledAverage
 from ldp_stream.server.aggregator import Aggregator
 from ldp_stream.server.estimate import Estimate
 from tests.server import naive
@@ -196,3 +196,20 @@ def test_an_estimate_is_of_one_moment() -> None:
     before = estimate.as_dict(), estimate.quantile({"size": 1})
     server.ingest_many(reports(OF, 900, seed=4))
     assert (estimate.as_dict(), estimate.quantile({"size": 1})) == before
+
+
+def test_a_coefficient_at_the_edge_of_the_box_has_no_interval() -> None:
+    """Where the projection holds an average fast, the answer says so instead of an interval of width 0."""
+    contract = campaign(radius=0.05)
+    average = PooledAverage(np.array([0.05, 0.0, 0.01]), np.eye(3) * 1e-6, (1.0,))
+    answer = Estimate(contract, 1000, average, 0.95)
+    first, second, third = contract.scale.names
+    assert not answer[first].bounded
+    assert not answer.contrast({first: 1.0, second: 1.0}).bounded
+    assert answer.contrast({third: 1.0}).bounded
+    assert answer.reason is not None
+    assert first in answer.reason
+    assert third not in answer.reason
+    free = Estimate(contract, 1000, PooledAverage(np.array([0.04, 0.0, 0.01]), average.W, (1.0,)), 0.95)
+    assert free.reason is None
+    assert free[first].bounded
