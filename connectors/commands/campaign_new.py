@@ -56,9 +56,9 @@ def new(
 ) -> None:
     """Write a campaign's file, from answers or as a draft from a CSV file.
 
-    Bounds are public: everybody who takes part sees them. Bounds read from private
-    data leak that data, so a draft is a starting point: put in what is publicly
-    known before anybody is asked to take part.
+    Bounds are public: everybody who takes part sees them. Bounds read from
+    private data leak that data, so a draft is a starting point: put in what is
+    publicly known before anybody is asked to take part.
 
     Examples
     --------

@@ -39,10 +39,11 @@ def demo(
 ) -> None:
     """Learn trip times of taxis from private reports, and compare with the truth.
 
-    The trips are synthetic, so their true coefficients are known. Each user has one
-    trip and sends one report. A public coin, thrown without a look at the trip,
-    sends the user to one of two campaigns: for the median, or for the 90th
-    percentile of the time, given distance, rush hour, night and airport fare.
+    The trips are synthetic, so their true coefficients are known. Each user has
+    one trip and sends one report. A public coin, thrown without a look at the
+    trip, sends the user to one of two campaigns: for the median, or for the
+    90th percentile of the time, given distance, rush hour, night and airport
+    fare.
 
     In 200 simulated studies of the default size the 95% intervals covered the
     truth in 93% (median) and 90% (90th percentile) of all cases; worst is the

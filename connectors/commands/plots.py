@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from ...errors import InvalidInput, MissingExtra
@@ -27,6 +28,7 @@ COLOURS = ("#1f5fa8", "#d1622b")
 GREY = "#5f6670"
 _DOTS_PER_INCH = 150
 _ROW_INCHES = 0.62
+_NAME_WIDTH = 24  # characters
 _NEAR = 4  # widths of the interval
 
 
@@ -106,7 +108,7 @@ def draw_estimate(estimate: Estimate, path: Path) -> None:
         f"{estimate.n_reports:,} reports, {label(campaign)}; {marks}",
         size=11,
     )
-    rows[-1].set_xlabel(
+    figure.supxlabel(
         "change of the target with one unit of the feature (intercept: the target's value at 0)",
         size=8.5,
         color=GREY,
@@ -120,9 +122,10 @@ def _draw_coefficient(axes: Axes, name: str, interval: Interval) -> None:
     tidy(axes)
     axes.spines["left"].set_visible(False)
     axes.set(yticks=[0], ylim=(-1, 1))
-    axes.set_yticklabels([_literal(name)], size=10)
+    lines = wrap(name, _NAME_WIDTH, max_lines=2, placeholder=" ...")
+    axes.set_yticklabels([_literal("\n".join(lines))], size=10)
     axes.tick_params(axis="y", length=0)
-    text = "no interval yet"
+    text = "no interval"
     if interval.bounded:
         axes.plot(
             [interval.lower, interval.upper],
@@ -138,7 +141,7 @@ def _draw_coefficient(axes: Axes, name: str, interval: Interval) -> None:
             axes.axvline(0, color="black", lw=1, ls=(0, (2, 3)), zorder=0)
         text = "{} to {}".format(*ends(interval))
     axes.plot([interval.value], [0], "o", color=COLOURS[0], ms=6)
-    axes.locator_params(axis="x", nbins=6)
+    axes.locator_params(axis="x", nbins=5)
     axes.ticklabel_format(axis="x", useOffset=False)
     value = number(interval.value, interval.width)
     axes.text(1.02, 0.5, f"{value}\n{text}", transform=axes.transAxes, size=8.5, va="center", color="black")
