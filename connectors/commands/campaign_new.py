@@ -103,7 +103,7 @@ def _from_csv(
 ) -> Draft:
     from ...errors import InvalidInput
     from .campaign_text import Draft
-    from .console import note
+    from .console import counted, note
     from .proposals import propose
 
     if target is None:
@@ -111,7 +111,7 @@ def _from_csv(
     proposal = propose(path, target, delimiter)
     for column, reason in proposal.left_out.items():
         note(f"left out: the column {column!r} {reason}")
-    note(f"{proposal.rows:,} rows looked at")
+    note(f"{counted(proposal.rows, 'row')} looked at")
     note(f"WARNING: {_LEAK}")
     if name is None:
         name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.name.partition(".")[0])[:80] or "campaign"

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from ...campaign import Campaign
 
-__all__ = ["NOT_PRIVATE", "label", "note", "plain", "results", "say_rejected", "warn_if_not_private"]
+__all__ = [
+    "NOT_PRIVATE",
+    "counted",
+    "label",
+    "note",
+    "plain",
+    "results",
+    "say_rejected",
+    "warn_if_not_private",
+]
 
 NOT_PRIVATE = "NOT PRIVATE"
 _PIPE_WIDTH = 160  # characters a line where no terminal says how many it has
@@ -31,6 +40,17 @@ def plain(text: str) -> str:
     a\nb\x1b[31m
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def counted(n: int, what: str) -> str:
+    """Return a number and what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "report"), counted(1200, "row")
+    ('1 report', '1,200 rows')
+    """
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def note(text: str) -> None:
@@ -63,7 +83,7 @@ def say_rejected(rejected: Counter[str], what: str) -> None:
     """Print how many rows or reports could not be used, by reason, the most frequent first."""
     if not rejected:
         return
-    note(f"{rejected.total():,} {what} could not be used:")
+    note(f"{counted(rejected.total(), what)} could not be used:")
     for reason, count in rejected.most_common(_MOST_REASONS):
         note(f"  {count:,}  {reason}")
     if len(rejected) > _MOST_REASONS:

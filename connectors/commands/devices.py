@@ -135,12 +135,13 @@ class SimulatedDevices:
 
     def _privatize(self, first: int, rows: Sequence[Row], beta: Sequence[float]) -> list[Payload]:
         """Return the payloads of reports number ``first`` on, all at the same coefficients."""
-        entropy, scale, mechanism, tau = self._entropy, self._scale, self._mechanism, self._tau
+        entropy, tau, privatize = self._entropy, self._tau, self._mechanism.privatize
+        to_row, to_target = self._scale.row, self._scale.target
         payloads: list[Payload] = []
         for number, (x, y) in enumerate(rows, first):
             entropy.start(number)
-            g = contribution(scale.row(x), scale.target(y), beta, tau)
-            payloads.append(mechanism.privatize(g, entropy))
+            g = contribution(to_row(x), to_target(y), beta, tau)
+            payloads.append(privatize(g, entropy))
         return payloads
 
     def _fold_round(self, server: Aggregator, payloads: Sequence[Payload]) -> None:

@@ -59,7 +59,7 @@ def ingest(
     from ...errors import CampaignMismatch, InvalidInput
     from ..base import Checkpoint
     from ..checkpoints import FileCheckpoint
-    from .console import note, say_rejected, warn_if_not_private
+    from .console import counted, note, say_rejected, warn_if_not_private
     from .files_out import check_writable, open_rejects
     from .replaying import need_one_partition
     from .stopping import Stopped, StopSignals
@@ -100,9 +100,9 @@ def ingest(
             note("stopped by a signal; nothing was saved")
             raise typer.Exit(stop.exit_code) from None
         store.save(Checkpoint(start.campaign.canonical, start.server.snapshot(), start.position))
-    say_rejected(rejected, "reports")
+    say_rejected(rejected, "report")
     total = start.server.n_reports
-    note(f"{total - before:,} reports folded, {total:,} in {checkpoint}")
+    note(f"{counted(total - before, 'report')} folded, {total:,} in {checkpoint}")
 
 
 def _fold(server: Aggregator, paths: Sequence[str], kept: RejectsFile | None, strict: bool) -> Counter[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...errors import InvalidInput, MissingExtra
 from ...inference.regions import Interval
 from ...server.estimate import Estimate
-from .console import NOT_PRIVATE, label, plain
+from .console import NOT_PRIVATE, counted, label, plain
 from .files_out import check_writable, write_whole
 from .tables import ends, number, quantile_name
 
@@ -105,7 +105,7 @@ def draw_estimate(estimate: Estimate, path: Path) -> None:
     marks = f"dot: estimate, bar: {100 * estimate.level:g}% interval"
     figure.suptitle(
         f"{_literal(campaign.name)}: coefficients of the {quantile_name(campaign.tau)}\n"
-        f"{estimate.n_reports:,} reports, {label(campaign)}; {marks}",
+        f"{counted(estimate.n_reports, 'report')}, {label(campaign)}; {marks}",
         size=11,
     )
     figure.supxlabel(

@@ -9,6 +9,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from .console import counted
+
 __all__ = ["ReportProgress"]
 
 
@@ -45,7 +47,7 @@ class ReportProgress:
     def advance(self, reports: int, part: float | None) -> None:
         """Count more reports; ``part`` of the work is done, None if its size is not known."""
         self.reports += reports
-        count = f"{self.reports:,} reports, {self.rate:,.0f}/s"
+        count = f"{counted(self.reports, 'report')}, {self.rate:,.0f}/s"
         if part is None:
             self._progress.update(self._task, count=count)
         else:
@@ -63,7 +65,7 @@ class ReportProgress:
 
     def summary(self) -> str:
         """Return one line for the end."""
-        return f"{self.reports:,} reports in {self.seconds:.1f} s ({self.rate:,.0f} a second)"
+        return f"{counted(self.reports, 'report')} in {self.seconds:.1f} s ({self.rate:,.0f} a second)"
 
     def __enter__(self) -> Self:
         """Show the bar."""

@@ -134,7 +134,7 @@ class Replay:
     def say_what_happened(self) -> None:
         """Print speed, rejects and what looks wrong, on standard error."""
         note(self._summary + (f", after {self._before:,} of the checkpoint" if self._before else ""))
-        say_rejected(self._rejected, "rows")
+        say_rejected(self._rejected, "row")
         if self._unseen and self.server.n_reports > self._before:
             names = ", ".join(map(repr, sorted(self._unseen)))
             note(f"no row has a value of {names}: every device took the public centre")

@@ -80,7 +80,7 @@ def report(
     """
     from ...client.reporter import Reporter
     from ...errors import InvalidInput
-    from .console import note, say_rejected, warn_if_not_private
+    from .console import counted, note, say_rejected, warn_if_not_private
     from .files_out import check_writable, open_rejects
     from .raw_rows import open_rows
     from .report_files import write_reports
@@ -124,17 +124,16 @@ def report(
                     yield devices.report(x, y, message)
 
         warn_if_not_private(definition)
-        note(
-            f"round {message.round}, after {message.n:,} reports: up to {safe:,} at these parameters are safe"
-        )
+        before = f"round {message.round}, after {counted(message.n, 'report')}"
+        note(f"{before}: up to {safe:,} at these parameters are safe")
         try:
             with stop.interruptible():
                 write_reports(out, reports(), binary)
         except Stopped:
             note("stopped by a signal" if to_stdout else "stopped by a signal; no reports were written")
             raise typer.Exit(stop.exit_code) from None
-    say_rejected(rejected, "rows")
-    note(f"{made:,} reports made at one point: they act as one step")
+    say_rejected(rejected, "row")
+    note(f"{counted(made, 'report')} made at one point, which act as one step")
     if made > safe:
         note(
             f"WARNING: {made:,} reports at one point, and {safe:,} are safe: "

@@ -12,7 +12,7 @@ from rich.text import Text
 from ...campaign import Campaign
 from ...inference.regions import Interval
 from ...server.estimate import Estimate
-from .console import NOT_PRIVATE, label, plain, results
+from .console import NOT_PRIVATE, counted, label, plain, results
 
 __all__ = ["describe", "ends", "number", "print_estimate", "quantile_name"]
 
@@ -57,7 +57,8 @@ def quantile_name(tau: float) -> str:
 
 def describe(campaign: Campaign, n_reports: int) -> str:
     """Return one line: what is estimated, from how many reports, at what privacy."""
-    return f"{campaign.name}: {quantile_name(campaign.tau)} from {n_reports:,} reports, {label(campaign)}"
+    what = f"{quantile_name(campaign.tau)} from {counted(n_reports, 'report')}"
+    return f"{campaign.name}: {what}, {label(campaign)}"
 
 
 def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:

@@ -232,7 +232,7 @@ def test_trip_records_need_no_target(shell: Shell) -> None:
     shell.write("yellow.csv", header + good * 20 + "2019-06-14 11:30:00,2019-06-14 11:30:01,4.71,1\n")
     run = shell("replay", shell.folder / "trips.toml", shell.folder / "yellow.csv", "--tlc", "--json")
     assert (run.code, run.json["n_reports"]) == (0, 20)
-    assert "1 rows could not be used" in run.err
+    assert "1 row could not be used" in run.err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

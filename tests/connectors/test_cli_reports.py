@@ -57,7 +57,7 @@ def test_reports_of_rows_are_what_a_server_takes(shell: Shell, binary: bool) -> 
     run = shell(*report(shell, "r", "--seed", 7, *(["--binary"] if binary else [])))
     assert run.code == 0
     assert f"{N} reports made" in run.err
-    assert "1 rows could not be used" in run.err
+    assert "1 row could not be used" in run.err
     campaign = Campaign.load(folder / "trips.toml")
     reports = [decode_report(content) for _, content in read_reports(str(folder / "r"))]
     assert len(reports) == N
@@ -93,7 +93,7 @@ def test_report_says_how_many_are_safe_and_warns_beyond(shell: Shell) -> None:
     for run in (many, few):
         assert run.code == 0
         assert f"up to {safe} at these parameters are safe" in run.err
-        assert "they act as one step" in run.err
+        assert "which act as one step" in run.err
     assert "WARNING" in many.err
     assert "WARNING" not in few.err
     assert len((shell.folder / "few").read_text(encoding="utf-8").splitlines()) == safe
