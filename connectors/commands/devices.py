@@ -6,8 +6,8 @@ The randomness of report i is a function of (key, i) alone: its bits are the wor
 
 and, where these do not do, SHAKE-256(key, i, 1), SHAKE-256(key, i, 2), .. The key is BLAKE2b_digest(seed),
 with the campaign's digest, so that campaigns with one seed draw independently; without a seed it comes from
-the operating system. Hence a run that was interrupted and resumed gives the state of one that was not, bit
-for bit, however its rows were cut into batches.
+the operating system. Hence, with a seed, a run that was interrupted and resumed gives the state of one that
+was not, bit for bit, however its rows were cut into batches.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,7 +98,7 @@ def report(
     if rejects is not None:
         check_writable(rejects, "--rejects")
     paths = [str(path) for path in rows]
-    devices = Reporter.simulated(definition, seed)
+    devices = Reporter.simulated(definition, None if seed is None else _own_seed(seed, message))
     safe = definition.round_schedule.length(message.n)
     rejected: Counter[str] = Counter()
     made = 0
@@ -160,3 +161,9 @@ def _read_parameters(path: Path, campaign: Campaign) -> Parameters:
             f"{path}: is of campaign {message.digest}, not of {campaign.name} ({campaign.digest_prefix})"
         )
     return message
+
+
+def _own_seed(seed: int, parameters: Parameters) -> int:
+    """Return the seed of one round's devices: rounds and campaigns with one seed draw independently."""
+    place = f"{seed}/{parameters.digest}/{parameters.partition}/{parameters.round}"
+    return int.from_bytes(blake2b(place.encode(), digest_size=6).digest())

@@ -106,7 +106,7 @@ class RandomizedResponse:
         return Fraction(_ONE - self.keep, _ONE * (self.categories - 1))
 
     def draw(self, category: int, random: RandomBits) -> int:
-        """Return the randomized category; two integer draws, whatever the outcome."""
+        """Return the randomized category; the same integer draws, whatever the outcome."""
         kept = random.bits(RESOLUTION_BITS) < self.keep
         other = random.below(self.categories - 1)
         return category if kept else other + (other >= category)

@@ -200,7 +200,7 @@ class Reporter:
     def _make(
         self, x: Mapping[str, object], y: object, chain: ChainParameters, round_: int, token: bytes
     ) -> Report:
-        payload = self.privatize(x, y, chain.beta)
+        payload = self._payload(x, y, chain.beta)
         digest, place, name = self._digest, chain.chain, token.hex()
         if isinstance(payload, CategoryPayload):
             block, category = payload
@@ -214,9 +214,20 @@ class Reporter:
     ) -> CategoryPayload | VectorPayload:
         """Return one fresh private payload of a record at the coefficients ``beta``, in the working scale.
 
-        It is what :meth:`report` sends, without the envelope and without the ledger's protection: each call
-        spends the campaign's epsilon of the record once more.
+        It is what :meth:`report` sends, without the envelope: for simulations, where each call is a new user.
+
+        Raises
+        ------
+        InvalidInput
+            On a device, whose ledger allows one report.
         """
+        if self._ledger is not None:
+            raise InvalidInput("privatize: only Reporter.simulated does it; a device makes its one report")
+        return self._payload(x, y, beta)
+
+    def _payload(
+        self, x: Mapping[str, object], y: object, beta: Sequence[float]
+    ) -> CategoryPayload | VectorPayload:
         scale = self._scale
         g = contribution(scale.row(x), scale.target(y), beta, self._tau)
         return self._mechanism.privatize(g, self._entropy)

@@ -422,9 +422,11 @@ def test_a_device_draws_from_the_operating_system(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "urandom", counted)
     device.report({}, 3.0, _parameters(campaign))
     assert asked.count(8) >= 2  # 62 bits each for rounding and response
-    payloads = set()
+    with pytest.raises(InvalidInput, match="a device makes its one report"):
+        device.privatize({}, 3.0, (0.0,) * 5)
+    crowd, payloads = Reporter.simulated(campaign), set()
     for _ in range(50):
-        payloads.add(device.privatize({}, 3.0, (0.0,) * 5))
+        payloads.add(crowd.privatize({}, 3.0, (0.0,) * 5))
     assert len(payloads) > 5
 
 

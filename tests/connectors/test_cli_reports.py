@@ -85,6 +85,21 @@ def test_without_a_seed_reports_differ(shell: Shell) -> None:
     assert (shell.folder / "a").read_bytes() != (shell.folder / "b").read_bytes()
 
 
+def test_rounds_with_one_seed_draw_independently(shell: Shell) -> None:
+    """Reports made with the same seed at the parameters of two rounds have no token in common."""
+    folder = shell.folder
+    shell(*report(shell, "first", "--seed", 7))
+    message = json.loads((folder / "p.json").read_text(encoding="utf-8"))
+    (folder / "p.json").write_text(json.dumps({**message, "round": message["round"] + 1}), encoding="utf-8")
+    shell(*report(shell, "second", "--seed", 7))
+    tokens = [
+        {json.loads(line)["token"] for line in (folder / name).read_text(encoding="utf-8").splitlines()}
+        for name in ("first", "second")
+    ]
+    assert len(tokens[0]) == len(tokens[1]) > 5
+    assert not tokens[0] & tokens[1]
+
+
 def test_report_says_how_many_are_safe_and_warns_beyond(shell: Shell) -> None:
     """The safe number is the length of the round; more reports than that get a warning, fewer do not."""
     safe = Campaign.load(shell.folder / "trips.toml").round_schedule.length(0)
