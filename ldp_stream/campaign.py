@@ -39,7 +39,7 @@ from .campaign_problems import field_problems, joint_problems
 from .channels.cqx import CQX
 from .channels.no_privacy import NoPrivacy
 from .errors import InvalidCampaign, InvalidInput
-from .plan import RoundSchedule, StepRule
+from .plan import TRAVEL, RoundSchedule, StepRule
 from .privacy import PrivacyBudget
 from .scale import WorkingScale
 
@@ -211,6 +211,15 @@ class Campaign(Section):
     def step_rule(self) -> StepRule:
         """The step sizes of one chain."""
         return StepRule(self.steps.gain, self.steps.exponent, self.steps.delay, self.mechanism.second_moment)
+
+    @cached_property
+    def settling(self) -> float:
+        """Reports of one chain before intervals are given: until its steps add up to TRAVEL.
+
+        A public count. Before it the average is still on its way from the start and its fluctuation says
+        nothing about the rest of the way.
+        """
+        return self.step_rule.events_to_travel(TRAVEL)
 
     @property
     def chains(self) -> int:

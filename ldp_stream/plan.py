@@ -16,10 +16,20 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["BLOCK", "CHECKPOINTS", "RoundSchedule", "StepRule", "block_stop", "is_checkpoint", "window_start"]
+__all__ = [
+    "BLOCK",
+    "CHECKPOINTS",
+    "TRAVEL",
+    "RoundSchedule",
+    "StepRule",
+    "block_stop",
+    "is_checkpoint",
+    "window_start",
+]
 
 BLOCK = 2048  # the most events whose sums are closed together
 # x^-.75 from two square roots is the same on every machine; a general power need not be.
+TRAVEL = 10.0  # sum of steps after which the start counts as forgotten: relaxation times at curvature 1
 _SQRT_EXPONENT = 0.75
 
 
@@ -61,6 +71,24 @@ class StepRule:
             root = math.sqrt(place)
             return self.scale / (root * math.sqrt(root))
         return self.scale * float(place**-self.exponent)
+
+    def events_to_travel(self, distance: float) -> float:
+        """Return after how many events the steps add up to ``distance``; infinite beyond what a float holds.
+
+        The sum is its integral, scale ((n + offset)^(1 - exponent) - offset^(1 - exponent))/(1 - exponent).
+
+        Examples
+        --------
+        >>> rule = StepRule(gain=3.0, exponent=0.75, delay=1000.0, second_moment=4.683)
+        >>> n = round(rule.events_to_travel(10.0))
+        >>> n, round(sum(rule.at(i) for i in range(1, n + 1)), 2)
+        (5623, 10.0)
+        """
+        rest = 1 - self.exponent
+        try:
+            return float((distance * rest / self.scale + self.offset**rest) ** (1 / rest)) - self.offset
+        except OverflowError:
+            return math.inf
 
 
 def _checkpoints() -> tuple[int, ...]:

@@ -78,10 +78,10 @@ def test_a_device_reports_to_a_server(place: Path) -> None:
 
 def test_a_river_loop_learns(place: Path) -> None:
     """The loop over a stream learns every record and predicts with an interval of river's kind."""
-    names = run(RIVER, stream=TaxiTrips(1000, seed=2))
+    names = run(RIVER, stream=TaxiTrips(4000, seed=2))
     model, x = names["model"], names["x"]
     interval = model.predict_one(x, with_interval=True)
-    assert model.n_reports == 1000
+    assert model.n_reports == 4000
     assert type(interval).__module__.startswith("river.conf")
     assert math.isfinite(interval.lower)
     assert model.predict_one(x) in interval
@@ -103,7 +103,9 @@ def test_many_devices_in_a_study() -> None:
     )
     names = run(code, stream=TaxiTrips(300, seed=2))
     assert names["server"].snapshot() == names["other"].snapshot()
-    assert names["server"].estimate()["rush"].bounded
+    answer = names["server"].estimate()
+    assert math.isfinite(answer["rush"].value)
+    assert "too early" in answer.reason
 
 
 def test_the_campaign_says_the_same_in_every_form(place: Path) -> None:

@@ -45,7 +45,11 @@ def check(campaign: CampaignFile) -> None:
         ),
         ("privacy", _privacy(definition)),
         ("channel", _channel(definition)),
-        ("inference", f"{definition.inference.kind} (self-normalized intervals)"),
+        (
+            "inference",
+            f"{definition.inference.kind} (self-normalized intervals), "
+            f"none before a chain has {definition.settling:,.0f} reports",
+        ),
         ("rounds", _rounds(definition)),
         ("defaults", _defaults(definition)),
     ]

@@ -33,11 +33,15 @@ FEWEST = 100  # averaged iterates below which a chain's V says nothing
 
 @dataclass(frozen=True, eq=False)
 class ChainAverage:
-    """One chain's averaging window: its length, mean (p,) and random scaling matrix V (p, p)."""
+    """One chain's averaging window: its length, mean (p,) and random scaling matrix V (p, p).
+
+    ``settled`` says whether the chain is past the public count before which no interval is given.
+    """
 
     length: int
     mean: Array
     V: Array
+    settled: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +66,10 @@ class PooledAverage:
 def pool(chains: Sequence[ChainAverage]) -> PooledAverage:
     """Return the pooled average of independent chains, at least one.
 
-    Chains below FEWEST iterates are left out while others have more; where all are below, the mean has no
-    set.
+    Chains that have not settled or are below FEWEST iterates are left out while others have more; where none
+    has, the mean has no set.
     """
-    enough = [chain for chain in chains if chain.length >= FEWEST]
+    enough = [chain for chain in chains if chain.settled and chain.length >= FEWEST]
     used = enough or list(chains)
     total = sum(chain.length for chain in used)
     shares = tuple(chain.length / total for chain in used)

@@ -22,7 +22,7 @@ from ..errors import CampaignMismatch, InvalidReport, InvalidSnapshot, Overlappi
 from ..inference.self_normalized import ChainAverage, PooledAverage, pool
 from ..plan import BLOCK
 from ..report_batch import ReportBatch
-from ..reports import Parameters, Report
+from ..reports import CategoryReport, Parameters, Report, VectorReport
 from .decoding import BatchDecoder, Decodes
 from .estimate import Estimate
 from .partition import Partition
@@ -57,11 +57,11 @@ class Aggregator:
     ...     "target": {"lower": 0, "upper": 60}, "features": {"miles": {"lower": 0, "upper": 30}},
     ... })
     >>> server, devices = Aggregator(campaign), Reporter.simulated(campaign, seed=7)
-    >>> for i in range(500):
+    >>> for i in range(1500):
     ...     x, y = {"miles": i % 30}, 5 + 2 * (i % 30)
     ...     server.ingest(devices.report(x, y, parameters=server.parameters()))
     >>> server.n_reports, server.estimate(level=0.9)["miles"].bounded
-    (500, True)
+    (1500, True)
     >>> Aggregator.restore(campaign, server.snapshot()).snapshot() == server.snapshot()
     True
     """
@@ -99,6 +99,8 @@ class Aggregator:
             If the report is not of this campaign, or its chain, block, category or width does not exist;
             nothing changes.
         """
+        if not isinstance(report, CategoryReport | VectorReport):
+            raise InvalidReport(f"report: is of type {type(report).__name__}, must be a report")
         if not self._admits(report):
             raise InvalidReport(f"report: {self._refusal(report)}")
         self._waiting.append(report)
@@ -229,8 +231,13 @@ class Aggregator:
         return Estimate(self.campaign, self.n_reports, self._average(), level)
 
     def _average(self) -> PooledAverage:
-        windows = [chain.window() for part in self._partitions() for chain in part.chains]
-        found = [ChainAverage(w.length, w.mean, w.random_scaling) for w in windows if w is not None]
+        settling = self.campaign.settling
+        windows = [(chain.n, chain.window()) for part in self._partitions() for chain in part.chains]
+        found = [
+            ChainAverage(window.length, window.mean, window.random_scaling, n >= settling)
+            for n, window in windows
+            if window is not None
+        ]
         if not found:
             return PooledAverage(np.zeros(self.campaign.mechanism.p), None, ())
         return pool(found)

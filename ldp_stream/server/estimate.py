@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .._validate import probability
 from ..campaign import Campaign
 from ..inference.regions import Interval
 from ..inference.self_normalized import FEWEST, PooledAverage
 
 __all__ = ["Estimate"]
-
-_EDGE = 0.99  # of the radius: beyond it the projection, not the reports, decides the average
 
 
 class Estimate(Mapping[str, Interval]):
@@ -28,7 +28,7 @@ class Estimate(Mapping[str, Interval]):
     level
         Coverage of the intervals, unless another is asked for.
     reason
-        Why some or all intervals are not finite, or None.
+        Why no interval is finite, or None.
     """
 
     def __init__(self, campaign: Campaign, n_reports: int, average: PooledAverage, level: float) -> None:
@@ -37,17 +37,26 @@ class Estimate(Mapping[str, Interval]):
         self.level = probability(level=level)
         self._average = average
         self._names = campaign.scale.names
-        edge = _EDGE * campaign.radius
-        self._pinned = [j for j, value in enumerate(average.mean.tolist()) if abs(value) >= edge]
-        self.reason = None
+        self.reason = self._doubt()
+
+    def _doubt(self) -> str | None:
+        """Return why no interval can be vouched for, or None."""
+        average, radius = self._average, self.campaign.radius
         if average.W is None:
-            self.reason = f"no chain has averaged {FEWEST} reports yet, so no interval can be vouched for"
-        elif self._pinned:
-            named = ", ".join(self._names[j] for j in self._pinned)
-            self.reason = (
-                f"at the edge of the box |b| <= {campaign.radius:g} (working scale), so no interval can be "
-                f"vouched for: {named}; allow a larger radius or wider bounds"
+            return (
+                f"too early: a chain needs {self.campaign.settling:,.0f} reports, {FEWEST} of them averaged, "
+                "to leave its start behind, so no interval can be vouched for"
             )
+        units = np.eye(len(self._names)).tolist()
+        half = np.array([average.half_width(unit, self.level) for unit in units])
+        reached = np.flatnonzero(np.abs(average.mean) + half >= radius)
+        if not reached.size:
+            return None
+        named = ", ".join(self._names[j] for j in reached)
+        return (
+            f"the interval of {named} reaches the edge of the box |b| <= {radius:g} (working scale), where "
+            "the projection decides, so no interval can be vouched for: allow a larger radius or wider bounds"
+        )
 
     def __getitem__(self, name: str) -> Interval:
         """Return the interval of one coefficient, in the user's units."""
@@ -94,9 +103,8 @@ class Estimate(Mapping[str, Interval]):
         return self._interval(value, [scale.half * entry for entry in row], level)
 
     def _interval(self, value: float, a: Sequence[float], level: float) -> Interval:
-        """Return the interval of k + a'b around its value; infinite where a pinned coefficient takes part."""
-        pinned = any(a[j] != 0 for j in self._pinned)
-        half = math.inf if pinned else self._average.half_width(a, level)
+        """Return the interval of k + a'b around its value; infinite where there is a reason."""
+        half = math.inf if self.reason else self._average.half_width(a, level)
         return Interval(value, value - half, value + half, level)
 
     def as_dict(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -135,3 +136,13 @@ def test_the_coverage_check_sees_the_critical_value_of_one_chain_for_many() -> N
     lengths = [200] * 8
     wrong = self_normalized(0.8) / self_normalized(0.8, [1 / 8] * 8)
     assert coverage(lengths, 0.8, widen=wrong) > 0.8 + 3.5 * math.sqrt(0.8 * 0.2 / N_STUDIES)
+
+
+def test_a_chain_that_has_not_settled_is_left_out() -> None:
+    """However long its window, a chain before its public count neither moves the mean nor makes a set."""
+    settled, young = chain(150, seed=1), replace(chain(400, seed=2), settled=False)
+    together, alone = pool([young, settled]), pool([settled])
+    assert together.shares == alone.shares == (1.0,)
+    assert together.mean.tolist() == alone.mean.tolist()
+    assert together.half_width([1.0, 0.0], 0.95) == alone.half_width([1.0, 0.0], 0.95) < np.inf
+    assert pool([young]).W is None

@@ -19,7 +19,7 @@ from ldp_stream.server.estimate import Estimate
 from tests.server import naive
 from tests.server.streams import LONG_ROUNDS, campaign, fed, reports
 
-OF = campaign(rounds=LONG_ROUNDS)
+OF = campaign(rounds=LONG_ROUNDS, steps={"delay": 30}, radius=1e4)  # settles after 140 reports
 N = 3000
 
 
@@ -147,19 +147,21 @@ def test_before_the_first_report() -> None:
     assert "no interval yet" in repr(estimate)
 
 
-def test_no_interval_below_the_fewest_iterates() -> None:
-    """Until the window holds FEWEST iterates intervals are infinite, with a reason; the value is there."""
-    server = Aggregator(OF)
-    for n, report in enumerate(reports(OF, 150), 1):
+@pytest.mark.parametrize(("delay", "first"), [(1, 110), (30, 140)])
+def test_no_interval_before_a_chain_has_settled(delay: float, first: int) -> None:
+    """Until the steps add up to 10 and the window holds FEWEST iterates, there is a reason, no interval."""
+    of = campaign(rounds=LONG_ROUNDS, steps={"delay": delay}, radius=1e4)
+    server = Aggregator(of)
+    for n, report in enumerate(reports(of, 150), 1):
         server.ingest(report)
-        if n < 5 or n > 90:
-            estimate = server.estimate()
-            enough = n - naive.window_start(n, 0.1) >= FEWEST
-            assert estimate["size"].bounded == enough
-            assert (estimate.reason is None) == enough
-            assert estimate["size"].value == pytest.approx(by_hand(OF, n, [0, 0, 5], 0.95)[0], rel=1e-11)
-            assert math.isfinite(estimate.quantile({"size": 1}).value)
-    assert enough
+        estimate = server.estimate()
+        enough = n >= first
+        assert estimate["size"].bounded == (estimate.reason is None) == enough
+        assert estimate["size"].value == pytest.approx(by_hand(of, n, [0, 0, 5], 0.95)[0], rel=1e-11)
+        assert math.isfinite(estimate.quantile({"size": 1}).value)
+    travelled = sum(of.step_rule.at(i) for i in range(1, first + 1))
+    averaged = first - naive.window_start(first, 0.1)
+    assert (averaged == FEWEST and travelled > 10) or (averaged > FEWEST and abs(travelled - 10) < 0.1)
 
 
 def test_as_dict_is_json() -> None:
@@ -198,18 +200,22 @@ def test_an_estimate_is_of_one_moment() -> None:
     assert (estimate.as_dict(), estimate.quantile({"size": 1})) == before
 
 
-def test_a_coefficient_at_the_edge_of_the_box_has_no_interval() -> None:
-    """Where the projection holds an average fast, the answer says so instead of an interval of width 0."""
+def test_an_interval_that_reaches_the_edge_of_the_box_is_withheld_with_all_others() -> None:
+    """Where the projection decides, no coefficient is right: none has an interval, the reason names who."""
     contract = campaign(radius=0.05)
-    average = PooledAverage(np.array([0.05, 0.0, 0.01]), np.eye(3) * 1e-6, (1.0,))
-    answer = Estimate(contract, 1000, average, 0.95)
     first, second, third = contract.scale.names
-    assert not answer[first].bounded
-    assert not answer.contrast({first: 1.0, second: 1.0}).bounded
-    assert answer.contrast({third: 1.0}).bounded
-    assert answer.reason is not None
-    assert first in answer.reason
-    assert third not in answer.reason
-    free = Estimate(contract, 1000, PooledAverage(np.array([0.04, 0.0, 0.01]), average.W, (1.0,)), 0.95)
+
+    def answer(mean: list[float], sd: float) -> Estimate:
+        return Estimate(contract, 10_000, PooledAverage(np.array(mean), np.eye(3) * sd**2, (1.0,)), 0.95)
+
+    held = answer([0.045, 0.0, 0.01], 0.001)  # 6.75 of those reach beyond .05
+    assert not any(interval.bounded for interval in held.values())
+    assert not held.quantile({}).bounded
+    assert held.reason is not None
+    assert first in held.reason
+    assert second not in held.reason
+    assert third not in held.reason
+    assert "no interval yet" in repr(held)
+    free = answer([0.045, 0.0, 0.01], 0.0007)
     assert free.reason is None
-    assert free[first].bounded
+    assert all(interval.bounded for interval in free.values())
