@@ -45,7 +45,7 @@ class Estimate(Mapping[str, Interval]):
         if average.W is None:
             return (
                 f"too early: a chain needs {self.campaign.settling:,.0f} reports, {FEWEST} of them averaged, "
-                "to leave its start behind, so no interval can be vouched for"
+                "to leave its start behind"
             )
         units = np.eye(len(self._names)).tolist()
         half = np.array([average.half_width(unit, self.level) for unit in units])
@@ -55,7 +55,7 @@ class Estimate(Mapping[str, Interval]):
         named = ", ".join(self._names[j] for j in reached)
         return (
             f"the interval of {named} reaches the edge of the box |b| <= {radius:g} (working scale), where "
-            "the projection decides, so no interval can be vouched for: allow a larger radius or wider bounds"
+            "the projection decides: allow a larger radius or wider bounds"
         )
 
     def __getitem__(self, name: str) -> Interval:
