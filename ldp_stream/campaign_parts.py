@@ -36,6 +36,7 @@ __all__ = [
     "Whole",
 ]
 
+_MAX_STALENESS = 8  # rounds
 _LARGEST_BOUND, _SMALLEST_WIDTH = 1e30, 1e-30  # of a range, so that no coefficient overflows
 
 
@@ -156,7 +157,14 @@ class PowerSteps(Section):
 
 
 class Rounds(Section):
-    """How long devices see the same parameters: N reports, N eta curvature <= stability; 0 means N = 1."""
+    """How long devices see the same parameters: N reports, N eta curvature <= stability; 0 means N = 1.
+
+    A report counts if it answers a round at most ``max_staleness`` rounds old. Left at its default that field
+    is not part of the canonical JSON, so that campaigns from before it have their digest still.
+    """
 
     stability: Annotated[Real, Field(ge=0, lt=2)] = 0.3
     curvature: Tuning = 10.0
+    max_staleness: Annotated[
+        Whole, Field(ge=0, le=1 << 20, exclude_if=lambda value: value == _MAX_STALENESS)
+    ] = _MAX_STALENESS

@@ -71,10 +71,12 @@ def decode_report(data: bytes | bytearray | memoryview) -> Report:
         raise InvalidReport(f"report of {len(data)} bytes: at most {_MOST_BYTES} are allowed")
     if data[:1] in (b"\x01", b"\x02"):
         return _from_binary(data)
+    if not data.lstrip().startswith(b"{"):
+        raise InvalidReport("neither a binary nor a JSON report")
     try:
         return _JSON.validate_json(data)
     except ValidationError as error:
-        raise InvalidReport(f"neither a binary nor a JSON report: {first_problem(error, tags=1)}") from None
+        raise InvalidReport(f"not a JSON report: {first_problem(error, tags=1)}") from None
 
 
 def first_problem(error: ValidationError, *, tags: int = 0) -> str:

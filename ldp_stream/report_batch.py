@@ -86,8 +86,8 @@ class ReportBatch:
     def __len__(self) -> int:
         return int(self.round.shape[0])
 
-    def __getitem__(self, rows: slice) -> ReportBatch:
-        """Return a slice of the batch; the columns are views."""
+    def __getitem__(self, rows: slice | NDArray[np.bool_] | list[int]) -> ReportBatch:
+        """Return some of the reports: a slice (the columns are views), a mask or indices."""
         return ReportBatch(
             self.digest,
             self.round[rows],

@@ -136,7 +136,7 @@ def test_a_private_report_is_small(d: int, s: int) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "neither a binary nor a JSON report: Invalid JSON"),
+        (b"", "neither a binary nor a JSON report"),
         (b"\x01", "binary report of 1 bytes: at least 31 are needed"),
         (b"\x01" + bytes(35), "category report of 36 bytes: must have 37"),
         (b"\x01" + bytes(37), "category report of 38 bytes: must have 37"),
@@ -148,8 +148,8 @@ def test_a_private_report_is_small(d: int, s: int) -> None:
         (b"\x02" + bytes(30) + b"\x01\x00" + struct.pack("<d", float("inf")), "values must be finite"),
         (b"\x03" + bytes(36), "neither a binary nor a JSON report"),
         (b"{" * (1 << 17) + b"{", "report of 131073 bytes: at most 131072 are allowed"),
-        (b"[" * 100_000, "Invalid JSON"),
-        (b'"\xff"', "Invalid JSON"),
+        (b"{" * 100_000, "Invalid JSON"),
+        (b'{"\xff"', "Invalid JSON"),
         (b"null", "neither a binary nor a JSON report"),
         (b"[]", "neither a binary nor a JSON report"),
         (b"{}", "kind"),

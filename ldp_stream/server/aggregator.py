@@ -170,6 +170,10 @@ class Aggregator:
             piece = reports[start : start + _PIECE]
             own.extend(piece.chain, self._decoder.decode(piece))
 
+    def outside(self, reports: ReportBatch) -> NDArray[np.bool_]:
+        """Return which payloads the campaign's channel cannot have made, (n,), in columns of its kind."""
+        return self._decoder.outside(reports)
+
     @cached_property
     def _decoder(self) -> BatchDecoder:
         return BatchDecoder(self.campaign.mechanism)
@@ -197,6 +201,15 @@ class Aggregator:
             copy.restore(*part.state())
             if copy is not self._own:
                 self._others[part.number] = copy
+
+    def split(self) -> list[Aggregator]:
+        """Return one aggregator for each partition that this one holds, by number: what was merged, apart."""
+        found: list[Aggregator] = []
+        for part in sorted([self._own, *self._others.values()], key=lambda part: part.number):
+            alone = Aggregator(self.campaign, partition=part.number)
+            alone._partition.restore(*part.state())
+            found.append(alone)
+        return found
 
     def _partitions(self) -> list[Partition]:
         """Return the partitions that hold reports, by number."""

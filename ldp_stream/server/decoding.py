@@ -97,27 +97,32 @@ class BatchDecoder:
             If a payload is of the wrong kind or out of the channel's range; the message names the first one's
             place.
         """
-        if self._blocks == 0:
-            if batch.values is None or batch.values.shape[1] != self._channel.p:
-                raise InvalidReport(
-                    f"reports: must be vectors of {self._channel.p} values, as the campaign's channel makes"
-                )
-            wild = ~(np.abs(batch.values) <= _LARGEST).all(axis=1)
-            if wild.any():
-                place = int(np.argmax(wild))
-                raise InvalidReport(f"reports[{place}]: values = {batch.values[place].tolist()}: {_IN_RANGE}")
-            return
-        if batch.block is None or batch.category is None:
+        if self._blocks == 0 and (batch.values is None or batch.values.shape[1] != self._channel.p):
+            raise InvalidReport(
+                f"reports: must be vectors of {self._channel.p} values, as the campaign's channel makes"
+            )
+        if self._blocks > 0 and batch.values is not None:
             raise InvalidReport("reports: must be categories, as the campaign's channel makes")
+        wrong = self.outside(batch)
+        if not wrong.any():
+            return
+        place = int(np.argmax(wrong))
+        if batch.block is None or batch.category is None:
+            values = () if batch.values is None else batch.values[place].tolist()
+            raise InvalidReport(f"reports[{place}]: values = {values}: {_IN_RANGE}")
+        raise InvalidReport(
+            f"reports[{place}]: block = {batch.block[place]}, category = {batch.category[place]}: "
+            "outside the channel's alphabet"
+        )
+
+    def outside(self, batch: ReportBatch) -> NDArray[np.bool_]:
+        """Return which payloads of a batch of the channel's kind and width are out of its range, (n,)."""
+        if batch.block is None or batch.category is None:
+            assert batch.values is not None
+            return np.asarray((~(np.abs(batch.values) <= _LARGEST)).any(axis=1))
         first, last = self._sizes
         size = first if first == last else np.where(batch.block < self._intercept_blocks, first, last)
-        wrong = (batch.block >= self._blocks) | (batch.category >= size)
-        if wrong.any():
-            place = int(np.argmax(wrong))
-            raise InvalidReport(
-                f"reports[{place}]: block = {batch.block[place]}, category = {batch.category[place]}: "
-                "outside the channel's alphabet"
-            )
+        return np.asarray((batch.block >= self._blocks) | (batch.category >= size))
 
     def decode(self, batch: ReportBatch) -> Array:
         """Return the decoded gradients of a batch that passes :meth:`check`, shape (n, p)."""
