@@ -13,7 +13,18 @@ from typing import Literal, TextIO
 from ..errors import InvalidInput
 from .base import Reject, Sink
 
-__all__ = ["JsonLinesSink", "RejectsFile"]
+__all__ = ["JsonLinesSink", "RejectsFile", "write_whole"]
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all; what stood there before is replaced."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def _open(path: Path, mode: Literal["w", "a"]) -> TextIO:

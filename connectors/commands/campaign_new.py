@@ -66,9 +66,10 @@ def new(
     ldp-stream campaign new --from-csv rows.csv --target minutes --out trips.toml
     """
     from ...errors import InvalidInput
+    from ..outputs import write_whole
     from .campaign_text import toml_text
     from .console import note
-    from .files_out import check_writable, write_whole
+    from .files_out import check_writable
 
     if out is not None:
         check_writable(out, "--out")

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...errors import InvalidInput
 from ..outputs import RejectsFile
 
-__all__ = ["check_writable", "open_rejects", "write_whole"]
+__all__ = ["check_writable", "open_rejects"]
 
 
 def check_writable(path: Path, option: str) -> None:
@@ -27,17 +27,6 @@ def check_writable(path: Path, option: str) -> None:
         raise InvalidInput(f"{option} = {str(path)!r}: its folder is not there")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise InvalidInput(f"{option} = {str(path)!r}: no permission to write there")
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all; what stood there before is replaced."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def open_rejects(path: Path | None, *, append: bool = False) -> AbstractContextManager[RejectsFile | None]:

@@ -29,8 +29,9 @@ def parameters(
     ldp-stream parameters trips.toml --out p.json
     ldp-stream parameters state.ckpt
     """
+    from ..outputs import write_whole
     from .console import warn_if_not_private
-    from .files_out import check_writable, write_whole
+    from .files_out import check_writable
     from .stored import load_either
 
     if out is not None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from ...errors import InvalidInput, MissingExtra
 from ...inference.regions import Interval
 from ...server.estimate import Estimate
+from ..outputs import write_whole
 from .console import NOT_PRIVATE, counted, label, plain
-from .files_out import check_writable, write_whole
+from .files_out import check_writable
 from .tables import ends, number, quantile_name
 
 if TYPE_CHECKING:

@@ -129,8 +129,8 @@ class Admission:
         campaign, own = self._campaign, self.server.partition
         partition, chain = route_many(campaign, batch.token)
         checks = (
-            (Reason.PAYLOAD, self.server.outside(batch)),
             (Reason.UNKNOWN_CHAIN, batch.chain >= campaign.chains),
+            (Reason.PAYLOAD, self.server.outside(batch)),
             (Reason.OTHER_PARTITION, partition != own),
             (Reason.OTHER_CHAIN, chain != batch.chain),
         )

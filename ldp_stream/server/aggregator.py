@@ -218,6 +218,11 @@ class Aggregator:
 
     # ------------------------------------------------------------------ answers
 
+    @property
+    def round(self) -> int:
+        """The number of the round of this aggregator's partition."""
+        return self._own.round
+
     def parameters(self) -> Parameters:
         """Return the coefficients at which devices of this aggregator's partition make their reports now."""
         return self._own.parameters()

@@ -27,6 +27,8 @@ class Estimate(Mapping[str, Interval]):
         Reports that the estimate is made of.
     level
         Coverage of the intervals, unless another is asked for.
+    average
+        The pooled average that it is made of, working scale.
     reason
         Why no interval is finite, or None.
     """
@@ -35,13 +37,13 @@ class Estimate(Mapping[str, Interval]):
         self.campaign = campaign
         self.n_reports = n_reports
         self.level = probability(level=level)
-        self._average = average
+        self.average = average
         self._names = campaign.scale.names
         self.reason = self._doubt()
 
     def _doubt(self) -> str | None:
         """Return why no interval can be vouched for, or None."""
-        average, radius = self._average, self.campaign.radius
+        average, radius = self.average, self.campaign.radius
         if average.W is None:
             return (
                 f"too early: a chain needs {self.campaign.settling:,.0f} reports, {FEWEST} of them averaged, "
@@ -87,7 +89,7 @@ class Estimate(Mapping[str, Interval]):
         """
         constant, a = self.campaign.scale.contrast(weights)
         level = self.level if level is None else probability(level=level)
-        value = constant + sum(float(x) * float(m) for x, m in zip(a, self._average.mean, strict=True))
+        value = constant + sum(float(x) * float(m) for x, m in zip(a, self.average.mean, strict=True))
         return self._interval(value, a, level)
 
     def quantile(self, x: Mapping[str, object], level: float | None = None) -> Interval:
@@ -99,12 +101,12 @@ class Estimate(Mapping[str, Interval]):
         scale = self.campaign.scale
         level = self.level if level is None else probability(level=level)
         row = scale.row(x)
-        value = scale.fitted(row, self._average.mean.tolist())
+        value = scale.fitted(row, self.average.mean.tolist())
         return self._interval(value, [scale.half * entry for entry in row], level)
 
     def _interval(self, value: float, a: Sequence[float], level: float) -> Interval:
         """Return the interval of k + a'b around its value; infinite where there is a reason."""
-        half = math.inf if self.reason else self._average.half_width(a, level)
+        half = math.inf if self.reason else self.average.half_width(a, level)
         return Interval(value, value - half, value + half, level)
 
     def as_dict(self) -> dict[str, Any]:

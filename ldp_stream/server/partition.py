@@ -47,7 +47,7 @@ class Partition:
         self._begin_round(0, 0)
 
     def _begin_round(self, number: int, start: int) -> None:
-        self._round = number
+        self.round = number
         self._round_start = start
         self._round_stop = start + self._schedule.length(start)
         if not self._live:
@@ -65,14 +65,14 @@ class Partition:
         self.chains[chain].append(coordinates, values)
         self.n += 1
         if self.n == self._round_stop:
-            self._begin_round(self._round + 1, self.n)
+            self._begin_round(self.round + 1, self.n)
 
     def extend(self, chain: NDArray[np.uint16], gradients: Array) -> None:
         """Fold n decoded reports in order: their chains, shape (n,), and gradients, shape (n, p)."""
-        number, start = self._schedule.advance(self._round, self._round_start, self.n + len(gradients))
+        number, start = self._schedule.advance(self.round, self._round_start, self.n + len(gradients))
         split = max(start - self.n, 0)
         self._fold(chain[:split], gradients[:split])
-        if number != self._round:
+        if number != self.round:
             self._begin_round(number, start)
         self._fold(chain[split:], gradients[split:])
 
@@ -94,7 +94,7 @@ class Partition:
         """Return the message that devices answer during the round in force."""
         chains = tuple(ChainParameters(chain=k, beta=beta) for k, beta in enumerate(self.betas()))
         return Parameters(
-            digest=self._digest, partition=self.number, round=self._round, n=self._round_start, chains=chains
+            digest=self._digest, partition=self.number, round=self.round, n=self._round_start, chains=chains
         )
 
     # ------------------------------------------------------------------ state
@@ -104,7 +104,7 @@ class Partition:
         arrays = {"betas": np.array(self.betas())}
         for k, chain in enumerate(self.chains):
             arrays |= {f"{k}.{name}": array for name, array in chain.state().items()}
-        return {"n": self.n, "round": self._round, "round_start": self._round_start}, arrays
+        return {"n": self.n, "round": self.round, "round_start": self._round_start}, arrays
 
     def restore(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of :meth:`state`, of a partition of the same campaign."""
