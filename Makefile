@@ -3,13 +3,14 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 PYTEST_FLAGS ?= -n 2 --dist loadfile --max-worker-restart 0
+PORT ?= 9092
 
 # The pins also hold for what builds the package (older pips read the first name, newer ones the second).
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench wheel-smoke clean
+.PHONY: help demo broker test lint format bench wheel-smoke clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -17,6 +18,9 @@ help: ## list the targets
 
 demo: $(VENV)/installed-plot ## private quantiles of taxi trips, with a plot
 	$(VENV)/bin/ldp-stream demo
+
+broker: | $(PYTHON) ## Apache Kafka on 127.0.0.1:9092 (PORT=...) until Ctrl-C, to try the service
+	@exec $(PYTHON) -m tests.kafka_broker $(PORT)
 
 test: $(VENV)/installed-test ## all tests and doctests
 	$(PYTHON) -m pytest $(PYTEST_FLAGS)
