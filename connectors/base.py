@@ -23,6 +23,7 @@ __all__ = [
     "Batch",
     "Checkpoint",
     "CheckpointStore",
+    "MessageBatch",
     "Position",
     "Reject",
     "Row",
@@ -97,6 +98,22 @@ class Batch(Generic[T_co]):
     position: Position
     rejected: Sequence[Reject] = ()
     progress: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBatch(Batch[T_co]):
+    """A batch of messages of one partition of a log.
+
+    Parameters
+    ----------
+    partition
+        The partition that everything in this batch comes from.
+    offsets
+        The offset of each item.
+    """
+
+    partition: int = 0
+    offsets: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ A slot holds generation, campaign, state, position and the SHA-256 over them,
 
 and the sound slot with the highest generation is the checkpoint. Generation g is in slot (g - 1) mod 2, and
 two sound slots are one generation apart. The functions work on a connection and leave transactions to the
-caller, so that whatever belongs to the same checkpoint can be written in the same one.
+caller, so that whatever belongs to the same checkpoint can be written in the same one: a :class:`Companion`
+has tables of its own in the file.
 """
 
 from __future__ import annotations
@@ -19,19 +20,26 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from ..errors import InvalidSnapshot
+from ..errors import InvalidInput, InvalidSnapshot, LdpStreamError
 from .base import Checkpoint
 
 __all__ = [
     "SLOTS",
+    "Companion",
     "Slot",
     "check_kind",
     "connect",
-    "create",
+    "explained",
+    "has_companion",
     "is_whole",
+    "make",
     "newest",
     "newest_generation",
+    "put_in_place",
+    "read_transaction",
+    "sync_folder",
     "transaction",
     "write",
 ]
@@ -39,6 +47,7 @@ __all__ = [
 _APPLICATION_ID = 0x6C647073  # "ldps", in the file's header
 _FORMAT = 1
 _WAIT_SECONDS = 5.0
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _TABLE = "CREATE TABLE {} (generation INTEGER, campaign TEXT, state BLOB, position TEXT, sha256 BLOB)"
 
 SLOTS = ("slot_0", "slot_1")
@@ -66,6 +75,34 @@ class Slot:
         return SLOTS[(self.generation - 1) % len(SLOTS)]
 
 
+class Companion(Protocol):
+    """Something that is kept in a checkpoint's file and saved in the same transaction.
+
+    A save may turn out to be damaged, and then the one before it is loaded: both must be there.
+    """
+
+    def start(self) -> None:
+        """Begin empty: there is no file."""
+
+    def load(self, connection: sqlite3.Connection, generation: int) -> None:
+        """Read what belongs to a save, and go on reading through this connection.
+
+        Raises ValueError or sqlite3.Error if it is damaged, and InvalidInput if it does not fit.
+        """
+
+    def save(self, connection: sqlite3.Connection, generation: int) -> None:
+        """Write what is new since the last save, in the transaction that is open."""
+
+    def copy(self, connection: sqlite3.Connection, generation: int) -> None:
+        """Make tables in a new file and write everything, for this save and for the one before."""
+
+    def saved(self) -> None:
+        """Take note that the last save or copy is committed; without this call it never was."""
+
+    def use(self, connection: sqlite3.Connection) -> None:
+        """Go on reading through this connection: the file was opened again."""
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Open a file that exists; the first reading undoes what a crash left half done."""
     uri = f"{path.absolute().as_uri()}?mode=rw"
@@ -85,6 +122,47 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the file's read lock; damage passes as InvalidSnapshot, other complaints of SQLite as OSError."""
+    try:
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+    except LdpStreamError:
+        raise
+    except sqlite3.OperationalError as error:
+        raise OSError(f"{_path_of(connection)}: cannot be read: {error}") from None
+    except (ValueError, sqlite3.Error) as error:
+        raise explained(_path_of(connection), error) from None
+
+
+def _path_of(connection: sqlite3.Connection) -> Path:
+    return Path(connection.execute("PRAGMA database_list").fetchone()[2])
+
+
+def explained(path: Path, error: ValueError | sqlite3.Error) -> InvalidInput | InvalidSnapshot:
+    """Return what to raise when a file cannot be read: what is wrong with it, and what to do."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    if code in _LOCKED:
+        return InvalidInput(f"{path}: is locked by another process")
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return InvalidInput(f"{path}: cannot be opened")
+    return InvalidSnapshot(
+        f"{path}: is not a sound checkpoint ({error}); put a sound copy in its place, "
+        "or move it away to start again from the beginning"
+    )
+
+
+def has_companion(connection: sqlite3.Connection) -> bool:
+    """Say whether the file holds more than the two slots."""
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return not {name for (name,) in names} <= set(SLOTS)
 
 
 def check_kind(connection: sqlite3.Connection, path: Path) -> None:
@@ -169,28 +247,39 @@ def write(connection: sqlite3.Connection, slot: Slot) -> None:
     )
 
 
-def create(path: Path, slot: Slot) -> None:
-    """Make a file beside the path, and move it there when it is whole.
+def make(path: Path, slot: Slot, companion: Companion | None) -> Path:
+    """Make a whole file beside the path, and return where it is.
 
     Both slots get the checkpoint, one as the generation before, so that an empty slot is always damage.
     """
-    part, journal = (path.with_name(path.name + ending) for ending in (".new", "-journal"))
+    part = path.with_name(path.name + ".new")
     part.unlink(missing_ok=True)
-    with closing(sqlite3.connect(part, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = MEMORY")
-        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {_FORMAT}")
-        with transaction(connection):
-            for name in SLOTS:
-                connection.execute(_TABLE.format(name))
-            write(connection, slot)
-            write(connection, Slot(slot.generation - 1, slot.checkpoint))
+    try:
+        with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = MEMORY")
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {_FORMAT}")
+            with transaction(connection):
+                for name in SLOTS:
+                    connection.execute(_TABLE.format(name))
+                write(connection, slot)
+                write(connection, Slot(slot.generation - 1, slot.checkpoint))
+                if companion is not None:
+                    companion.copy(connection, slot.generation)
+    except BaseException:
+        part.unlink(missing_ok=True)  # it may be large, and the disk full
+        raise
+    return part
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Move a file that :func:`make` made to its place."""
+    journal = path.with_name(path.name + "-journal")
     journal.unlink(missing_ok=True)  # a removed file's; SQLite would play it back into the new one
     part.replace(path)
-    _sync_folder(path.absolute().parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename in a folder survive a loss of power, where the system can."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_DIRECTORY)

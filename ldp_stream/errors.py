@@ -7,6 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "AlreadyReported",
+    "BrokerUnavailable",
     "BudgetExceeded",
     "CampaignMismatch",
     "InvalidCampaign",
@@ -58,6 +59,10 @@ class BudgetExceeded(LdpStreamError):
 
 class UnusableRow(LdpStreamError, ValueError):
     """One row of raw data that cannot be used; the reason is the message."""
+
+
+class BrokerUnavailable(LdpStreamError):
+    """No Kafka broker answers, or not in time; what was asked for may be tried again."""
 
 
 class MissingExtra(LdpStreamError, ImportError):

@@ -8,6 +8,7 @@ else goes through :func:`~ldp_stream.codec.decode_report`, with the same outcome
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -94,7 +95,7 @@ def decode_messages(messages: Sequence[bytes], digest: str, width: int | None) -
     if not own.all():
         others = zip(found[~own].tolist(), rows["digest"][~own], strict=True)
         faults += [_foreign(place, bytes(other).hex(), digest) for place, other in others]
-        faults.sort()
+        faults.sort(key=itemgetter(0))
         rows, found = rows[own], found[own]
     return Parsed(_columns(digest, rows) if len(rows) else None, found, faults)
 

@@ -1,4 +1,4 @@
-"""``ldp-stream estimate``: what a checkpoint has learnt."""
+"""``ldp-stream estimate``: what a checkpoint has learnt, or what a service has published."""
 
 from __future__ import annotations
 
@@ -7,44 +7,90 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import JsonOutput, Level, PlotFile
+from .kafka_choice import KafkaConfig, KafkaOption, KafkaServers, WaitSeconds, read_settings
+from .options import JsonOutput, PlotFile
 
 if TYPE_CHECKING:
     from ...server.estimate import Estimate
+    from ..kafka_options import KafkaSettings
 
 __all__ = ["check_answer", "estimate", "give_answer"]
 
 
 def estimate(
-    checkpoint: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINT", help="The checkpoint.", show_default=False)
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT_OR_CAMPAIGN",
+            help="A checkpoint; with --kafka a campaign (TOML or JSON).",
+            show_default=False,
+        ),
     ],
-    level: Level = 0.95,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", help="Coverage of the intervals, between 0 and 1; 0.95, or what was published."
+        ),
+    ] = None,
     as_json: JsonOutput = False,
     plot: PlotFile = None,
+    kafka: KafkaServers = None,
+    kafka_option: KafkaOption = None,
+    kafka_config: KafkaConfig = None,
+    wait_seconds: WaitSeconds = 10.0,
 ) -> None:
-    """Show a checkpoint's coefficients with confidence intervals, in the user's units.
+    """Show coefficients with confidence intervals, in the user's units.
 
-    The campaign stands in the checkpoint; its file is not needed.
+    Of a checkpoint, which holds its campaign, so that the file is not needed; or
+    with --kafka the newest estimate that a service has published.
 
     Examples
     --------
     ldp-stream estimate state.ckpt
     ldp-stream estimate state.ckpt --level 0.9 --json
     ldp-stream estimate state.ckpt --plot coefficients.png
+    ldp-stream estimate trips.toml --kafka localhost:9092 --json
     """
+    from ...errors import InvalidInput
     from .stored import read_checkpoint
 
     check_answer(level, plot)
-    stored = read_checkpoint(checkpoint)
-    give_answer(stored.server.estimate(level), as_json, plot)
+    if kafka is None:
+        if kafka_option or kafka_config:
+            raise InvalidInput("--kafka-option, --kafka-config: need --kafka")
+        answer = read_checkpoint(source).server.estimate(0.95 if level is None else level)
+    else:
+        answer = _published(source, level, read_settings(kafka, kafka_option, kafka_config, wait_seconds))
+    give_answer(answer, as_json, plot)
 
 
-def check_answer(level: float, plot: Path | None) -> None:
+def _published(path: Path, level: float | None, settings: KafkaSettings) -> Estimate:
+    """Return the newest estimate that a service has published."""
+    from ...errors import InvalidInput
+    from ...server.published import estimate_from_json
+    from ..kafka_newest import newest
+    from ..kafka_topics import Topics
+    from ..service.kafka_places import ESTIMATE_KEY
+    from .console import counted, note
+    from .stored import load_campaign
+
+    campaign = load_campaign(path)
+    topic = Topics.of(campaign).estimates
+    found = newest(settings, topic, say=note).get(ESTIMATE_KEY)
+    if found is None:
+        raise InvalidInput(f"topic {topic!r} holds no estimate: has 'ldp-stream serve' run?")
+    answer, facts = estimate_from_json(campaign, found[1], level)
+    rejected = sum(facts.get("rejected", {}).values())
+    note(f"published {facts.get('time', 'at an unknown time')}; {counted(rejected, 'message')} rejected")
+    return answer
+
+
+def check_answer(level: float | None, plot: Path | None) -> None:
     """Refuse a level or a plot that could not be given, before the work is done."""
     from ..._validate import probability
 
-    probability(level=level)
+    if level is not None:
+        probability(level=level)
     if plot is not None:
         from .plots import check_plot
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -61,7 +62,7 @@ class Counted(Protocol):
     def seen(
         self, partition: int, offsets: NDArray[np.int64], tokens: NDArray[np.uint8]
     ) -> NDArray[np.bool_]:
-        """Return which tokens, shape (n, 16), were counted within the horizon of their offsets, shape (n,)."""
+        """Return which tokens (n, 16) were counted within the horizon of their offsets (n,)."""
 
     def add(self, partition: int, offsets: NDArray[np.int64], tokens: NDArray[np.uint8]) -> None:
         """Count tokens."""
@@ -102,25 +103,28 @@ class Admission:
         while first < len(messages):
             reach = int(np.searchsorted(places, places[first] + self._counted.horizon, side="right"))
             stop = min(first + _PIECE, reach)
-            refused += (
-                refusal._replace(place=refusal.place + first)
-                for refusal in self._fold_piece(places[first:stop], messages[first:stop])
-            )
+            refused += self._fold_piece(first, places[first:stop], messages[first:stop])
             first = stop
         return refused
 
-    def _fold_piece(self, offsets: NDArray[np.int64], messages: Sequence[bytes]) -> list[Refusal]:
-        """Fold messages no farther apart than the horizon."""
+    def _fold_piece(
+        self, first: int, offsets: NDArray[np.int64], messages: Sequence[bytes]
+    ) -> list[Refusal]:
+        """Fold messages no farther apart than the horizon; ``first`` is the first one's place."""
         parsed = decode_messages(messages, self._campaign.digest_prefix, self._width)
+        foreign, broken = Reason.OTHER_CAMPAIGN, Reason.NOT_A_REPORT
         refused = [
-            Refusal(place, Reason.OTHER_CAMPAIGN if foreign else Reason.NOT_A_REPORT, detail)
-            for place, foreign, detail in parsed.faults
+            Refusal(first + place, foreign if is_foreign else broken, detail)
+            for place, is_foreign, detail in parsed.faults
         ]
         if parsed.batch is not None:
-            batch, places = self._well_formed(parsed.batch, parsed.places, refused)
+            at_fault = len(refused)
+            batch, places = self._well_formed(parsed.batch, first + parsed.places, refused)
             if len(batch):
-                self._fold_new(batch, places, offsets[places], refused)
-        return sorted(refused)
+                self._fold_new(batch, places, offsets[places - first], refused)
+            if at_fault < len(refused):
+                refused.sort(key=_place)
+        return refused
 
     def _well_formed(
         self, batch: ReportBatch, places: NDArray[np.int64], refused: list[Refusal]
@@ -189,26 +193,30 @@ class Admission:
         new: set[bytes] = set()
         coming = self._rounds()
         now = next(coming)
-        for at, (given, before) in enumerate(zip(batch.round.tolist(), seen.tolist(), strict=True)):
+        columns = zip(places.tolist(), batch.round.tolist(), seen.tolist(), strict=True)
+        for at, (place, given, before) in enumerate(columns):
             token = tokens[at * width : (at + 1) * width]
-            if given > now:
+            if before or token in new:
+                reason, detail = Reason.COUNTED_BEFORE, f"token = {token.hex()}: counts once"
+            elif given > now:
                 reason, detail = Reason.FROM_THE_FUTURE, f"round = {given}: round {now} is in force"
             elif given < now - self._staleness:
                 oldest = now - self._staleness
                 reason, detail = Reason.TOO_OLD, f"round = {given}: must be at least {oldest}"
-            elif before or token in new:
-                reason, detail = Reason.COUNTED_BEFORE, f"token = {token.hex()}: counts once"
             else:
                 new.add(token)
                 taken.append(at)
                 now = next(coming)
                 continue
-            refused.append(Refusal(int(places[at]), reason, detail))
+            refused.append(Refusal(place, reason, detail))
         return taken
 
 
+_place = itemgetter(0)
+
+
 def _rounds_from(schedule: RoundSchedule, number: int, start: int, n: int) -> Iterator[int]:
-    """Yield the round in force after n, n + 1, .. accepted reports; round ``number`` began after ``start``."""
+    """Yield the round in force after n, n + 1, .. reports; round ``number`` began after ``start``."""
     while True:
         stop = start + schedule.length(start)
         for _ in range(n, stop):

@@ -53,12 +53,12 @@ class PlainFold:
             return Reason.OTHER_PARTITION
         if chain != report.chain:
             return Reason.OTHER_CHAIN
+        if report.token in self.counted and epoch - self.counted[report.token] <= EPOCHS:
+            return Reason.COUNTED_BEFORE
         if report.round > parameters.round:
             return Reason.FROM_THE_FUTURE
         if report.round < parameters.round - campaign.rounds.max_staleness:
             return Reason.TOO_OLD
-        if report.token in self.counted and epoch - self.counted[report.token] <= EPOCHS:
-            return Reason.COUNTED_BEFORE
         self.counted[report.token] = epoch
         self.server.ingest(report)
         return None

@@ -1,0 +1,1 @@
+"""The long-running consumer: what ``ldp-stream serve`` runs."""
