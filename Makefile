@@ -19,7 +19,7 @@ help: ## list the targets
 demo: $(VENV)/installed-plot ## private quantiles of taxi trips, with a plot
 	$(VENV)/bin/ldp-stream demo
 
-broker: | $(PYTHON) ## Apache Kafka on 127.0.0.1:9092 (PORT=...) until Ctrl-C, to try the service
+broker: $(VENV)/installed-kafka ## Apache Kafka on 127.0.0.1:9092 (PORT=...) until Ctrl-C, to try the service
 	@exec $(PYTHON) -m tests.kafka_broker $(PORT)
 
 test: $(VENV)/installed-test ## all tests and doctests

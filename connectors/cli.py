@@ -24,6 +24,7 @@ from .commands.ingest import ingest
 from .commands.parameters import parameters
 from .commands.replay import replay
 from .commands.report import report
+from .commands.sample import sample
 from .commands.serve import serve
 
 __all__ = ["app", "main"]
@@ -37,7 +38,7 @@ app = typer.Typer(
     add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False, context_settings=_SETTINGS
 )
 campaign = typer.Typer(rich_markup_mode="rich", context_settings=_SETTINGS)
-for _command in (demo, replay, serve, report, ingest, parameters, estimate):
+for _command in (demo, sample, replay, serve, report, ingest, parameters, estimate):
     app.command()(_command)
 app.add_typer(campaign, name="campaign")
 campaign.command()(check)

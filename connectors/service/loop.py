@@ -5,8 +5,8 @@ parameters are sent, and now and then everything is saved: state, position and c
 transaction, after the dead letters before that position are safe. So at every moment the newest checkpoint is
 a fold of the log up to its position, and a start from it repeats exactly what came after.
 
-What fails for a reason outside (a full disk, a broker that is away) is said and tried again. While nothing
-can be saved, reading goes on until ``save_tokens`` wait, and then pauses: memory stays bounded.
+What fails for a reason outside (a full disk, a broker that is away) is said and tried again. While dead
+letters or the checkpoint cannot be stored, nothing is read: memory stays bounded.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class Service:
         self._next_save = self.started + settings.save_seconds
         self._next_log = self.started + settings.log_seconds
         self._unsaved = True  # the first save also shows that the file can be written
+        self._stuck = False  # what must be stored could not be
         self._failing: str | None = None
         self._warned: set[Reason] = set()
 
@@ -106,7 +107,7 @@ class Service:
         self._publish()
         batches = self.feed.batches(self._settings.batch)
         while not self._stopping():
-            if self._tokens.pending >= self._settings.save_tokens and not self._save():
+            if self._due() and not self._save():
                 self._pause()
                 continue
             with self._waiting():
@@ -127,17 +128,23 @@ class Service:
             self.messages += len(batch.items)
             self._unsaved = True
             if letters:
-                self._outlet.letters(letters)
+                self._hand_over(letters)
                 self._say_refused(letters)
         self._publish()
         now = self._clock()
-        if self._unsaved and now >= self._next_save:
-            self._save()
         if self._show is not None:
             self._show(self)
         elif now >= self._next_log:
             self._say_progress()
             self._next_log = now + self._settings.log_seconds
+
+    def _hand_over(self, letters: list[Letter]) -> None:
+        """Give dead letters to the outlet, which keeps what it cannot store now for the next settling."""
+        try:
+            self._outlet.letters(letters)
+        except (BrokerUnavailable, OSError) as error:
+            self._stuck = True
+            self._say_failing(f"dead letters wait: {error}")
 
     def _publish(self, *, last: bool = False) -> None:
         """Send what is new. What a broker does not take now is sent again in its time: the newest counts."""
@@ -153,6 +160,12 @@ class Service:
             self._failing = text
             self._log("error", "failing", text)
 
+    def _due(self) -> bool:
+        """Say whether it is time to save, or something could not be stored when it last was."""
+        if self._stuck or self._tokens.pending >= self._settings.save_tokens:
+            return True
+        return self._unsaved and self._clock() >= self._next_save
+
     def _save(self) -> bool:
         """Make dead letters safe, then the checkpoint; say whether that worked."""
         now = self._clock()
@@ -161,9 +174,10 @@ class Service:
             if self._unsaved:
                 self._store.save(self.state.checkpoint(self.feed.position))
         except (BrokerUnavailable, OSError) as error:
-            self._next_save = now + self._settings.retry_seconds
+            self._stuck = True
             self._say_failing(f"not saved: {error}; trying again")
             return False
+        self._stuck = False
         if self._failing is not None:
             self._failing = None
             self._log("info", "works again", "publishing and saving work again")

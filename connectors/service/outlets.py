@@ -52,6 +52,7 @@ class FileOutlet:
         self._parameters = parameters
         self._estimates = estimates
         self._rejects = None if rejects is None else RejectsFile(rejects, append=True)
+        self._waiting: list[Letter] = []
 
     def parameters(self, message: Parameters) -> None:
         """Replace the file of parameters."""
@@ -64,17 +65,19 @@ class FileOutlet:
             write_whole(self._estimates, message + b"\n")
 
     def letters(self, letters: Sequence[Letter]) -> None:
-        """Append the letters."""
+        """Keep the letters for the next settling."""
+        if self._rejects is not None:
+            self._waiting += letters
+
+    def settle(self) -> None:
+        """Append the letters to the file; after a failure those that are in it already are repeated."""
         if self._rejects is not None:
             self._rejects.write(
                 Reject(letter.reason, letter.offset + 1, letter.raw.decode("utf-8", "surrogateescape"))
-                for letter in letters
+                for letter in self._waiting
             )
-
-    def settle(self) -> None:
-        """Hand the letters to the operating system."""
-        if self._rejects is not None:
             self._rejects.flush()
+            self._waiting = []
 
     def close(self) -> None:
         """Close the file of rejects."""

@@ -20,7 +20,7 @@ class ServiceSettings:
     save_seconds
         Time between two checkpoints.
     save_tokens
-        Counted tokens after which a checkpoint is due in any case, so that what waits for it stays small.
+        Counted tokens after which a checkpoint is due in any case, so that little waits for it.
     publish_seconds
         Time between two estimates.
     repeat_seconds

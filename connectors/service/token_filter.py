@@ -1,13 +1,13 @@
 """A filter that says which tokens cannot have been counted, and in which epochs the others may have been.
 
-Each token has five hashed places among the filter's words. A word has one bit for each of 16 slots; a token
-that is counted in a slot sets the slot's bit at its five places, and a token can only have been counted in
-the slots whose bit is set at all five:
+Each token has six hashed places among the filter's words. A word has one bit for each of 16 slots; a token
+that is counted in a slot sets the slot's bit at its six places, and a token can only have been counted in
+the slots whose bit is set at all six:
 
     slots(token) = AND_k word[place_k(token)],    place_k = floor(((h_1 + k h_2) mod 2^32) W / 2^32).
 
 With c tokens in a slot and W >= 24 c words, a token that was not counted has a slot's bit with probability at
-most (1 - e^(-5/24))^5 < 0.0003.
+most (1 - e^(-6/24))^6 < 0.00012.
 
 The hashes are multilinear, h = floor(((a_0 + sum_i a_i w_i) mod 2^64) / 2^32) over the four 32-bit words of
 a token (Dietzfelbinger 1996, "Universal hashing and k-wise independent random variables via integer
@@ -29,8 +29,9 @@ SLOTS = 16
 
 _WORDS = 24  # words for each token of a slot
 _LEAST = 64
-_STEPS = np.arange(5, dtype=np.uint64)[:, None]  # one row a place
+_STEPS = np.arange(6, dtype=np.uint64)[:, None]  # one row a place
 _HALF = np.uint64(32)
+_SHIFT, _ODD = np.uint64(15), np.uint64(0x9E3779B1)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -65,13 +66,16 @@ class TokenFilter:
         return self._words.nbytes
 
     def _places(self, tokens: NDArray[np.bytes_]) -> NDArray[np.int64]:
-        """Return the places (5, n) of tokens (n,)."""
+        """Return the places (6, n) of tokens (n,)."""
         parts = tokens.view("<u4").reshape(len(tokens), 4).T.astype(np.uint64)
         a = self._multipliers
         sums: NDArray[np.uint64] = a[0] + a[1] * parts[0]
         for row in range(1, 4):
             sums += a[row + 1] * parts[row]
         sums >>= _HALF
+        sums ^= sums >> _SHIFT
+        sums *= _ODD
+        sums &= _LOW
         places: NDArray[np.uint64] = sums[0] + _STEPS * sums[1]
         places &= _LOW
         places *= np.uint64(len(self._words))

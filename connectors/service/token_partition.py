@@ -88,6 +88,10 @@ class PartitionTokens:
         self.put(epoch, tokens)
         self.pending.setdefault(epoch, PendingTokens()).add(tokens)
 
+    def epochs_of(self, slots: int) -> list[int]:
+        """Return the epochs that slots, given as bits, stand for; the newest first."""
+        return [epoch for epoch in range(self.newest, self.oldest - 1, -1) if slots >> epoch % SLOTS & 1]
+
     def candidates(self, epochs: NDArray[np.int64], tokens: NDArray[np.bytes_]) -> NDArray[np.uint16]:
         """Return for tokens (n,) met in epochs (n,) the slots (n,) that may hold them, one bit a slot."""
         found = self._filter.slots_of(tokens)

@@ -1,8 +1,8 @@
 """Counted tokens on disk: sorted runs in a checkpoint's file, and the manifest that says they are all there.
 
-A run holds tokens of one partition and one epoch, in the order of their bytes, cut into chunks of 248: with
-their SHA-256 these fill a page of 4,096 bytes, and one chunk is all that is read to look a token up. A run is
-never changed. ``token_runs`` has a row for each, ``token_chunks`` the tokens, and each row the SHA-256 of
+A run holds tokens of one partition and one epoch, in the order of their bytes, cut into chunks of 124: with
+their SHA-256 two of these fill a page of 4,096 bytes, and one chunk is all that is read to look a token up. A
+run is never changed. ``token_runs`` has a row for each, ``token_chunks`` the tokens, and each row the SHA-256 of
 what it says. ``token_saves`` has the manifest of the newest save and of the one before: how many runs and
 tokens belong to it, and the exclusive or of the runs' SHA-256.
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -46,9 +45,9 @@ TABLES = (
 )
 """The statements that make the tables."""
 
-_CHUNK = 248  # tokens; a row of 248 * 16 + 32 bytes and its header fill a page of 4,096 bytes
+_CHUNK = 124  # tokens; two rows of 124 * 16 + 32 bytes and what is around them fill a page of 4,096 bytes
 _PLACES = 1 << 24  # chunks of a run that its places have room for
-_BLOCK = 64  # chunks that are read together
+_BLOCK = 128  # chunks that are read together
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -217,17 +216,9 @@ def _checked(run: Run, chunk: int, row: tuple[int, bytes, bytes] | None) -> byte
 
 def blocks(connection: sqlite3.Connection, run: Run) -> Iterator[NDArray[np.bytes_]]:
     """Yield the tokens of a run in order, some thousands at a time, all of them checked."""
-    for start in range(0, -(-run.tokens // _CHUNK), _BLOCK):
-        stop = min(start + _BLOCK, -(-run.tokens // _CHUNK))
-        first = run.number * _PLACES
-        with _reading():
-            rows = connection.execute(
-                "SELECT * FROM token_chunks WHERE place BETWEEN ? AND ? ORDER BY place",
-                (first + start, first + stop - 1),
-            ).fetchall()
-        rows += [None] * (stop - start - len(rows))
-        data = b"".join(_checked(run, start + at, row) for at, row in enumerate(rows))
-        yield np.frombuffer(data, f"S{WIDTH}")
+    count = -(-run.tokens // _CHUNK)
+    for start in range(0, count, _BLOCK):
+        yield _chunks(connection, run, list(range(start, min(start + _BLOCK, count))))
 
 
 def read_whole(connection: sqlite3.Connection, run: Run, take: Callable[[NDArray[np.bytes_]], None]) -> Run:
@@ -243,26 +234,24 @@ def held(connection: sqlite3.Connection, run: Run, tokens: NDArray[np.bytes_]) -
     """Return which tokens (n,) of dtype S16 a run holds; each chunk that may hold one is read once."""
     found = np.zeros(len(tokens), np.bool_)
     chunks = np.searchsorted(run.firsts, tokens, side="right") - 1
-    order = np.argsort(chunks, kind="stable").tolist()
-    places, raw = chunks.tolist(), tokens.tobytes()
-    read, data = -1, b""
-    with _reading():
-        for at in order:
-            chunk = places[at]
-            if chunk < 0:
-                continue
-            if chunk != read:
-                row = connection.execute(
-                    "SELECT * FROM token_chunks WHERE place = ?", (run.number * _PLACES + chunk,)
-                ).fetchone()
-                read, data = chunk, _checked(run, chunk, row)
-            found[at] = _within(data, raw[WIDTH * at : WIDTH * (at + 1)])
+    asked = np.unique(chunks[chunks >= 0])
+    for start in range(0, len(asked), _BLOCK):
+        numbers = asked[start : start + _BLOCK].tolist()
+        here = np.flatnonzero((chunks >= numbers[0]) & (chunks <= numbers[-1]))
+        inside = _chunks(connection, run, numbers)
+        places = np.searchsorted(inside, tokens[here])
+        places[places == len(inside)] = 0
+        found[here] = inside[places] == tokens[here]
     return found
 
 
-def _within(data: bytes, token: bytes) -> bool:
-    """Say whether sorted tokens, one after another, have this one among them."""
-    at = bisect_left(
-        range(len(data) // WIDTH), token, key=lambda number: data[WIDTH * number : WIDTH * (number + 1)]
-    )
-    return data[WIDTH * at : WIDTH * (at + 1)] == token
+def _chunks(connection: sqlite3.Connection, run: Run, numbers: list[int]) -> NDArray[np.bytes_]:
+    """Return the tokens of some chunks of a run, all of them checked; both in order."""
+    places = ",".join(str(run.number * _PLACES + number) for number in numbers)
+    with _reading():
+        rows: list[tuple[int, bytes, bytes] | None] = connection.execute(
+            f"SELECT * FROM token_chunks WHERE place IN ({places}) ORDER BY place"
+        ).fetchall()
+    rows += [None] * (len(numbers) - len(rows))
+    data = [_checked(run, number, row) for number, row in zip(numbers, rows, strict=True)]
+    return np.frombuffer(b"".join(data), f"S{WIDTH}")

@@ -143,7 +143,9 @@ class CountedTokens:
         keys = _keys(offsets, tokens)
         if not len(keys):
             return
-        record = self._partitions.setdefault(partition, PartitionTokens(self._length))
+        record = self._partitions.get(partition)
+        if record is None:
+            record = self._partitions[partition] = PartitionTokens(self._length)
         self._touched.add(partition)
         epochs = np.asarray(offsets, np.int64) // self._length
         starts = [0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(keys)]
@@ -171,11 +173,10 @@ class CountedTokens:
         found = np.zeros(len(tokens), np.bool_)
         asked = int(np.bitwise_or.reduce(slots))
         with self._reading():
-            for epoch in range(record.newest, record.oldest - 1, -1):
-                bit = 1 << epoch % SLOTS
-                if asked & bit:
-                    places = np.flatnonzero(((slots & np.uint16(bit)) != 0) & ~found)
-                    found[places] = self._counted_in(partition, record, epoch, tokens[places])
+            for epoch in record.epochs_of(asked):
+                places = np.flatnonzero(slots & np.uint16(1 << epoch % SLOTS))
+                places = places[~found[places]]
+                found[places] = self._counted_in(partition, record, epoch, tokens[places])
         return found
 
     def _counted_in(

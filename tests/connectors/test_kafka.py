@@ -12,6 +12,7 @@ from kafka import TopicPartition
 from ldp_stream.connectors.base import MessageBatch
 from ldp_stream.connectors.kafka import KafkaSource
 from ldp_stream.connectors.kafka_clients import open_client
+from ldp_stream.connectors.kafka_standing import Standing
 from ldp_stream.errors import InvalidInput, InvalidReport
 from tests.connectors.kafka_support import (
     delete_records,
@@ -101,15 +102,39 @@ def test_resuming_between_two_batches_takes_effect_at_once(settings: KafkaSettin
     for partition in (0, 1):
         send(settings, topic, numbered(0, 50), partition)
     with KafkaSource[bytes](settings, topic) as source:
+        source.resume({"0": 30, "1": 30})
         batches = source.batches(100)
         while not next(batches).items:
             pass
-        source.resume({"0": 45, "1": 20})
-        found: dict[int, list[bytes]] = {0: [], 1: []}
-        while sum(map(len, found.values())) < 35:
-            batch = next(batches)
-            found[batch.partition] += batch.items
-    assert found == {0: numbered(45, 50), 1: numbered(20, 50)}
+        source.resume({"0": 10, "1": 10})
+        found = _by_partition(batches, 80)
+    assert found == {0: numbered(10, 50), 1: numbered(10, 50)}
+
+
+def test_a_loop_inside_a_loop_repeats_nothing(settings: KafkaSettings, unique_name: str) -> None:
+    """What one loop over batches has handed out, another one on the same source does not hand out again."""
+    topic = make_topic(settings, unique_name, partitions=2)
+    for partition in (0, 1):
+        send(settings, topic, numbered(0, 50), partition)
+    with KafkaSource[bytes](settings, topic) as source:
+        outer = source.batches(100)
+        while not (first := next(outer)).items:
+            pass
+        found = _by_partition(source.batches(100), 50)
+        found[first.partition] = [*first.items, *found[first.partition]]
+        assert [next(outer).items for _ in range(5)] == [[]] * 5
+    assert found == {0: numbered(0, 50), 1: numbered(0, 50)}
+
+
+def _by_partition(batches: Iterator[MessageBatch[bytes]], count: int) -> dict[int, list[bytes]]:
+    """Take batches until a number of items has come."""
+    found: dict[int, list[bytes]] = {0: [], 1: []}
+    limit = time.monotonic() + 30
+    while sum(map(len, found.values())) < count:
+        batch = next(batches)
+        found[batch.partition] += batch.items
+        assert time.monotonic() < limit
+    return found
 
 
 def test_a_loop_that_was_broken_off_goes_on_after_the_last_batch(
@@ -243,6 +268,27 @@ def test_until_end_stops_at_the_end_of_the_start(settings: KafkaSettings, unique
         assert list(source.batches(7)) == []
 
 
+def test_until_end_cuts_what_was_fetched_beyond_the_end(
+    settings: KafkaSettings, unique_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages that arrive after the end was taken, but before the first fetch, wait for the next loop."""
+    topic = make_topic(settings, unique_name)
+    send(settings, topic, numbered(0, 20))
+    with KafkaSource[bytes](settings, topic, until_end=True) as source:
+        with monkeypatch.context() as patched:
+            bounds = Standing.bounds
+
+            def send_more(standing: Standing) -> tuple[dict[int, int], dict[int, int]]:
+                found = bounds(standing)
+                send(settings, topic, numbered(20, 30))
+                return found
+
+            patched.setattr(Standing, "bounds", send_more)
+            assert [item for batch in source.batches(100) for item in batch.items] == numbered(0, 20)
+        assert source.position == {"0": 20}
+        assert [item for batch in source.batches(100) for item in batch.items] == numbered(20, 30)
+
+
 def test_without_messages_come_empty_batches(settings: KafkaSettings, unique_name: str) -> None:
     """An endless source hands out empty batches, no faster than it polls, and then what arrives."""
     topic = make_topic(settings, unique_name)
@@ -269,8 +315,9 @@ def test_lag_is_what_is_not_read_yet(settings: KafkaSettings, unique_name: str) 
             taken += len(next(batches).items)
         assert (source.lag(), source.lags()) == (0, {0: 0, 1: 0})
         send(settings, topic, numbered(0, 5), 1)
-        until(lambda: bool(next(batches).items))
-        assert source.lag() == 0
+        few = source.batches(2)
+        until(lambda: bool(next(few).items))
+        assert source.lags() == {0: 0, 1: 3}
         source.resume({"0": 30, "1": 11})
         assert source.lags() == {0: 0, 1: 4}
 

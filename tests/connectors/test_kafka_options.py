@@ -286,7 +286,7 @@ def test_waiting_ends_when_it_is_asked_to(closed_port: str) -> None:
 
 
 def test_an_option_of_members_does_not_disturb_those_without_a_group(broker: Reachable) -> None:
-    """A fixed name for a group's member is passed to members only, since kafka-python refuses it elsewhere."""
+    """A fixed name for a group's member is passed to members only: kafka-python refuses it elsewhere."""
     wait_for_broker(settings_of(broker.bootstrap, group_instance_id="worker-0"))
 
 

@@ -165,7 +165,7 @@ def test_saving_goes_by_time_and_by_tokens() -> None:
 
 
 def test_a_save_that_fails_is_tried_again_and_reading_pauses_meanwhile() -> None:
-    """While nothing can be saved at most ``save_tokens`` wait; when it works again nothing is lost."""
+    """While nothing can be saved nothing is read; when it works again nothing is lost."""
     of = campaign()
     run = Run(of, honest_log(of, 600), batch=50, save_tokens=100, step=0.5, retry_seconds=0.5)
     run.store.fault = OSError("disk full")
