@@ -26,6 +26,7 @@ from ..errors import InvalidInput, InvalidSnapshot, LdpStreamError
 from .base import Checkpoint
 
 __all__ = [
+    "COMPANION",
     "SLOTS",
     "Companion",
     "Slot",
@@ -53,6 +54,9 @@ _TABLE = "CREATE TABLE {} (generation INTEGER, campaign TEXT, state BLOB, positi
 SLOTS = ("slot_0", "slot_1")
 """The tables, filled in turn."""
 
+COMPANION = "token_"
+"""What the names of a companion's tables begin with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -76,7 +80,7 @@ class Slot:
 
 
 class Companion(Protocol):
-    """Something that is kept in a checkpoint's file and saved in the same transaction.
+    """Something that is kept in a checkpoint's file, in tables of its own, and saved in the same transaction.
 
     A save may turn out to be damaged, and then the one before it is loaded: both must be there.
     """
@@ -160,9 +164,9 @@ def explained(path: Path, error: ValueError | sqlite3.Error) -> InvalidInput | I
 
 
 def has_companion(connection: sqlite3.Connection) -> bool:
-    """Say whether the file holds more than the two slots."""
+    """Say whether the file has a companion's tables."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    return not {name for (name,) in names} <= set(SLOTS)
+    return any(str(name).startswith(COMPANION) for (name,) in names)
 
 
 def check_kind(connection: sqlite3.Connection, path: Path) -> None:

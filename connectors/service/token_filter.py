@@ -6,13 +6,13 @@ the slots whose bit is set at all six:
 
     slots(token) = AND_k word[place_k(token)],    place_k = floor(((h_1 + k h_2) mod 2^32) W / 2^32).
 
-With c tokens in a slot and W >= 24 c words, a token that was not counted has a slot's bit with probability at
-most (1 - e^(-6/24))^6 < 0.00012.
+With c tokens in a slot and W >= 28 c words, a token that was not counted has a slot's bit with probability at
+most (1 - e^(-6/28))^6 < 0.00006.
 
 The hashes are multilinear, h = floor(((a_0 + sum_i a_i w_i) mod 2^64) / 2^32) over the four 32-bit words of
 a token (Dietzfelbinger 1996, "Universal hashing and k-wise independent random variables via integer
 arithmetic without primes"), with multipliers that the operating system draws: whoever chooses tokens without
-knowing them cannot make them collide.
+knowing them cannot make them collide. A bijection of h_1 and h_2 then hides that they are linear.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["SLOTS", "TokenFilter"]
 SLOTS = 16
 """Slots, one bit of a word each."""
 
-_WORDS = 24  # words for each token of a slot
+_WORDS = 28  # words for each token of a slot
 _LEAST = 64
 _STEPS = np.arange(6, dtype=np.uint64)[:, None]  # one row a place
 _HALF = np.uint64(32)
@@ -69,9 +69,8 @@ class TokenFilter:
         """Return the places (6, n) of tokens (n,)."""
         parts = tokens.view("<u4").reshape(len(tokens), 4).T.astype(np.uint64)
         a = self._multipliers
-        sums: NDArray[np.uint64] = a[0] + a[1] * parts[0]
-        for row in range(1, 4):
-            sums += a[row + 1] * parts[row]
+        sums: NDArray[np.uint64] = np.add.reduce(a[1:] * parts[:, None, :], axis=0)
+        sums += a[0]
         sums >>= _HALF
         sums ^= sums >> _SHIFT
         sums *= _ODD

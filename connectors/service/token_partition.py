@@ -92,11 +92,11 @@ class PartitionTokens:
         """Return the epochs that slots, given as bits, stand for; the newest first."""
         return [epoch for epoch in range(self.newest, self.oldest - 1, -1) if slots >> epoch % SLOTS & 1]
 
-    def candidates(self, epochs: NDArray[np.int64], tokens: NDArray[np.bytes_]) -> NDArray[np.uint16]:
-        """Return for tokens (n,) met in epochs (n,) the slots (n,) that may hold them, one bit a slot."""
+    def candidates(self, offsets: NDArray[np.int64], tokens: NDArray[np.bytes_]) -> NDArray[np.uint16]:
+        """Return for tokens (n,) met at offsets (n,) the slots (n,) that may hold them, one bit a slot."""
         found = self._filter.slots_of(tokens)
-        ahead = np.clip(epochs - self.newest, 0, SLOTS)
-        if ahead.any():
+        if int(offsets.max()) // self._length > self.newest:
+            ahead = np.clip(offsets // self._length - self.newest, 0, SLOTS)
             remembered = [_slots(range(self.oldest + step, self.newest + 1)) for step in range(SLOTS + 1)]
             found &= np.array(remembered, np.uint16)[ahead]
         return found

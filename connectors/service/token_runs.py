@@ -2,9 +2,9 @@
 
 A run holds tokens of one partition and one epoch, in the order of their bytes, cut into chunks of 124: with
 their SHA-256 two of these fill a page of 4,096 bytes, and one chunk is all that is read to look a token up. A
-run is never changed. ``token_runs`` has a row for each, ``token_chunks`` the tokens, and each row the SHA-256 of
-what it says. ``token_saves`` has the manifest of the newest save and of the one before: how many runs and
-tokens belong to it, and the exclusive or of the runs' SHA-256.
+run is never changed. ``token_runs`` has a row for each, ``token_chunks`` the tokens, and each row has the
+SHA-256 of what it says. ``token_saves`` has the manifests of the newest save and of the one before: how many
+runs and tokens belong to it, and the exclusive or of the runs' SHA-256.
 
 The functions leave transactions to the caller. They raise ValueError if what they read is damaged.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -48,6 +48,9 @@ TABLES = (
 _CHUNK = 124  # tokens; two rows of 124 * 16 + 32 bytes and what is around them fill a page of 4,096 bytes
 _PLACES = 1 << 24  # chunks of a run that its places have room for
 _BLOCK = 128  # chunks that are read together
+_FEW = 4  # chunks that are read one by one, by a statement that is already prepared
+_READ_MANY = "SELECT tokens, sha256 FROM token_chunks WHERE place"
+_READ = f"{_READ_MANY} = ?"
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -202,13 +205,13 @@ def _chunk_digest(place: int, data: bytes) -> bytes:
     return hashlib.sha256(place.to_bytes(8, "big") + data).digest()
 
 
-def _checked(run: Run, chunk: int, row: tuple[int, bytes, bytes] | None) -> bytes:
+def _checked(run: Run, chunk: int, row: tuple[bytes, bytes] | None) -> bytes:
     """Return a chunk's tokens, or raise ValueError if they are not what was written."""
-    place = run.number * _PLACES + chunk
-    expected = WIDTH * min(_CHUNK, run.tokens - _CHUNK * chunk)
-    if row is None or row[0] != place:
+    if row is None:
         raise ValueError("some of its counted tokens are missing")
-    _, data, sha256 = row
+    data, sha256 = row
+    expected = WIDTH * min(_CHUNK, run.tokens - _CHUNK * chunk)
+    place = run.number * _PLACES + chunk
     if not isinstance(data, bytes) or len(data) != expected or _chunk_digest(place, data) != sha256:
         raise ValueError("some of its counted tokens do not fit their SHA-256")
     return data
@@ -218,7 +221,7 @@ def blocks(connection: sqlite3.Connection, run: Run) -> Iterator[NDArray[np.byte
     """Yield the tokens of a run in order, some thousands at a time, all of them checked."""
     count = -(-run.tokens // _CHUNK)
     for start in range(0, count, _BLOCK):
-        yield _chunks(connection, run, list(range(start, min(start + _BLOCK, count))))
+        yield _chunks(connection, run, range(start, min(start + _BLOCK, count)))
 
 
 def read_whole(connection: sqlite3.Connection, run: Run, take: Callable[[NDArray[np.bytes_]], None]) -> Run:
@@ -234,24 +237,26 @@ def held(connection: sqlite3.Connection, run: Run, tokens: NDArray[np.bytes_]) -
     """Return which tokens (n,) of dtype S16 a run holds; each chunk that may hold one is read once."""
     found = np.zeros(len(tokens), np.bool_)
     chunks = np.searchsorted(run.firsts, tokens, side="right") - 1
-    asked = np.unique(chunks[chunks >= 0])
+    asked = sorted(set(chunks.tolist()) - {-1})
     for start in range(0, len(asked), _BLOCK):
-        numbers = asked[start : start + _BLOCK].tolist()
-        here = np.flatnonzero((chunks >= numbers[0]) & (chunks <= numbers[-1]))
+        numbers = asked[start : start + _BLOCK]
         inside = _chunks(connection, run, numbers)
+        here = np.flatnonzero((chunks >= numbers[0]) & (chunks <= numbers[-1]))
         places = np.searchsorted(inside, tokens[here])
-        places[places == len(inside)] = 0
-        found[here] = inside[places] == tokens[here]
+        found[here] = inside.take(places, mode="clip") == tokens[here]
     return found
 
 
-def _chunks(connection: sqlite3.Connection, run: Run, numbers: list[int]) -> NDArray[np.bytes_]:
+def _chunks(connection: sqlite3.Connection, run: Run, numbers: Sequence[int]) -> NDArray[np.bytes_]:
     """Return the tokens of some chunks of a run, all of them checked; both in order."""
-    places = ",".join(str(run.number * _PLACES + number) for number in numbers)
+    first = run.number * _PLACES
     with _reading():
-        rows: list[tuple[int, bytes, bytes] | None] = connection.execute(
-            f"SELECT * FROM token_chunks WHERE place IN ({places}) ORDER BY place"
-        ).fetchall()
-    rows += [None] * (len(numbers) - len(rows))
+        if len(numbers) <= _FEW:
+            rows = [connection.execute(_READ, (first + number,)).fetchone() for number in numbers]
+        else:
+            places = ",".join(str(first + number) for number in numbers)
+            rows = connection.execute(f"{_READ_MANY} IN ({places}) ORDER BY place").fetchall()
+    if len(rows) < len(numbers):
+        raise ValueError("some of its counted tokens are missing")
     data = [_checked(run, number, row) for number, row in zip(numbers, rows, strict=True)]
     return np.frombuffer(b"".join(data), f"S{WIDTH}")
