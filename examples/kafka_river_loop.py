@@ -104,9 +104,10 @@ def main() -> None:
     parser.add_argument("--kafka", default="127.0.0.1:9092", help="the broker (%(default)s)")
     parser.add_argument("--trips", type=int, default=30_000, help="trips in each topic (%(default)s)")
     parser.add_argument("--epsilon", type=float, default=4.0, help="privacy of one report (%(default)s)")
+    parser.add_argument("--wait-seconds", type=float, default=10.0, help="for the broker (%(default)s)")
     given = parser.parse_args()
     try:
-        kafka = KafkaSettings(given.kafka, wait_seconds=10)
+        kafka = KafkaSettings(given.kafka, wait_seconds=given.wait_seconds)
         campaign = Campaign.model_validate({
             "kind": "quantile", "name": f"river-loop-{secrets.token_hex(4)}", "tau": 0.5,
             "epsilon": given.epsilon, "target": {"lower": 0, "upper": 4.8},

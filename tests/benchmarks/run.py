@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import harness, quantile
+from ldp_stream.connectors.kafka_options import KafkaSettings
+from tests.kafka_broker import shared
+
+from . import harness, quantile, service
 
 __all__ = ["main"]
 
@@ -12,6 +15,8 @@ __all__ = ["main"]
 def main() -> None:
     """Run, print and write."""
     rows = quantile.rows()
+    with shared() as broker:
+        rows += service.rows(KafkaSettings(broker.bootstrap))
     harness.show(rows)
     harness.write(rows, Path("bench.json"))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +24,7 @@ from ldp_stream.codec import decode_report, report_to_json
 from ldp_stream.connectors.base import MessageBatch, Position
 from ldp_stream.connectors.checkpoints import FileCheckpoint
 from ldp_stream.connectors.kafka import KafkaSink, KeyedValue
+from ldp_stream.connectors.kafka_clients import never, silent
 from ldp_stream.connectors.kafka_options import KafkaSettings
 from ldp_stream.connectors.kafka_topics import ensure_topics
 from ldp_stream.connectors.service.kafka_places import open_kafka
@@ -108,12 +111,10 @@ def serve(contract: Campaign, settings: KafkaSettings, n: int, folder: Path, gro
         tokens = CountedTokens()
         store = held.enter_context(FileCheckpoint(folder / f"{group}.ckpt", tokens))
         state = ServiceState(contract, tokens)
-        feed, outlet = open_kafka(contract, settings, group, None, lambda text: None, lambda: False, held)
-        total = [0]
+        feed, outlet = open_kafka(contract, settings, group, None, silent, never, held)
 
         def stopping() -> bool:
-            total[0] = state.n_reports + sum(state.refused.values())
-            return total[0] >= n
+            return state.n_reports + sum(state.refused.values()) >= n
 
         service = Service(state, feed, outlet, store, tokens, ServiceSettings(), _quiet, stopping)
         started = time.perf_counter()
@@ -216,29 +217,41 @@ def throughput(settings: KafkaSettings, n: int, rounds: int, folder: Path) -> li
     return found
 
 
-def _resident() -> float:
-    """Return the resident memory of this process in MB, after a collection."""
-    gc.collect()
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+_MEMORY = """
+import resource, sys, tempfile
+from pathlib import Path
+from tests.benchmarks.service import fold_made
+few, n = int(sys.argv[1]), int(sys.argv[2])
+with tempfile.TemporaryDirectory() as folder:
+    fold_made(n, few, Path(folder))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
 
 
-def memory(few: int, many: int, folder: Path) -> Row:
-    """Compare the memory of this process after few and after many reports through loop, state and tokens."""
+def fold_made(n: int, horizon: int, folder: Path) -> None:
+    """Take n made reports through loop, state, tokens and checkpoint, without a broker."""
     contract = campaign()
+    tokens = CountedTokens(horizon)
+    with FileCheckpoint(folder / "state.ckpt", tokens) as store, FileOutlet(None, None, None) as outlet:
+        state = ServiceState(contract, tokens)
+        settings = ServiceSettings()
+        service = Service(state, Made(contract, n), outlet, store, tokens, settings, _quiet, lambda: False)
+        assert service.run()
+        assert state.n_reports == n
+
+
+def memory(few: int, many: int) -> Row:
+    """Peak memory after few and after many reports, each in a process of its own; the horizon is ``few``."""
     found = []
     for n in (few, many):
-        tokens = CountedTokens(horizon=few)
-        with FileCheckpoint(folder / f"{n}.ckpt", tokens) as store, FileOutlet(None, None, None) as outlet:
-            state = ServiceState(contract, tokens)
-            feed = Made(contract, n)
-            Service(
-                state, feed, outlet, store, tokens, ServiceSettings(), _quiet, lambda: False
-            ).run()
-            assert state.n_reports == n
-            found.append(_resident())
+        done = subprocess.run(
+            [sys.executable, "-c", _MEMORY, str(few), str(n)], capture_output=True, text=True, check=True
+        )
+        found.append(int(done.stdout) / 1024)
     low, high = found
-    return Row.of(f"memory after {many:,} reports", "MB", high, f"after {few:,}", low, ratio=1.1)
+    return Row.of(
+        f"peak memory of the service after {many:,} reports", "MiB", high, f"after {few:,}", low, ratio=1.1
+    )
 
 
 def rows(settings: KafkaSettings, scale: float = 1.0) -> list[Row]:
@@ -265,5 +278,5 @@ def rows(settings: KafkaSettings, scale: float = 1.0) -> list[Row]:
                 ratio=1 / 0.8,
             )
         )
-        found.append(memory(size(1_000_000), size(10_000_000), folder))
+        found.append(memory(size(1_000_000), size(10_000_000)))
     return found

@@ -10,17 +10,21 @@ import pytest
 
 from ldp_stream import Aggregator
 from ldp_stream.channels.base import CategoryPayload
+from ldp_stream.connectors.kafka_options import KafkaSettings
+from ldp_stream.connectors.service.tokens import CountedTokens
 from ldp_stream.inference.critical_values import self_normalized
-from tests.benchmarks import harness, quantile
+from ldp_stream.server.admission import Admission
+from tests.benchmarks import harness, quantile, service
+from tests.kafka_broker import Reachable
 
 
-def test_every_benchmark_runs_at_a_small_size(tmp_path: Path) -> None:
+def test_every_benchmark_runs_at_a_small_size(broker: Reachable, tmp_path: Path) -> None:
     """At a thousandth of the size every row is there, and the JSON has the table's columns."""
-    rows = quantile.rows(scale=0.001)
+    rows = quantile.rows(scale=0.001) + service.rows(KafkaSettings(broker.bootstrap), scale=0.001)
     harness.show(rows)
     harness.write(rows, tmp_path / "bench.json")
     written = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
-    assert len(written) == 6
+    assert len(written) == 12
     for row in written:
         assert set(row) == {
             "name",
@@ -60,3 +64,12 @@ def test_the_plain_loop_computes_what_the_package_computes() -> None:
     half = self_normalized(0.95) * np.sqrt(a @ V @ a / 3000)
     weights = dict(zip(contract.scale.names, a.tolist(), strict=True))
     assert server.estimate().contrast(weights).width / 2 == pytest.approx(half, rel=1e-9)
+
+
+def test_made_messages_all_count() -> None:
+    """The messages that the service is timed with are good ones, whatever the place they start at."""
+    contract = quantile.campaign()
+    fold = Admission(Aggregator(contract), CountedTokens())
+    for first, n in ((0, 5000), (5000, 700), (5700, 3)):
+        assert fold.fold(range(first, first + n), service.messages(contract, first, n, seed=1)) == []
+    assert fold.server.n_reports == 5703

@@ -18,6 +18,7 @@ import pytest
 from river.datasets import Taxis
 
 from ldp_stream.datasets.taxi import TaxiTrips
+from tests.kafka_broker import Reachable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OFFICIAL = ("tpep_pickup_datetime", "tpep_dropoff_datetime", "trip_distance", "RatecodeID")
@@ -141,3 +142,21 @@ def test_river_loop_uses_the_trips_that_river_has(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "1,500 trips of river.datasets.Taxis" in ran.stdout
     assert "truth" not in ran.stdout
+
+
+def test_kafka_river_loop_learns_from_both_topics(broker: Reachable) -> None:
+    """Reports and raw trips on a broker are folded to the last one, and the table shows every coefficient."""
+    ran = run("kafka_river_loop.py", "--kafka", broker.bootstrap, "--trips", "2000")
+    assert ran.returncode == 0, ran.stderr
+    assert "2,000 reports and 2,000 trips, epsilon 4" in ran.stdout
+    for name in ("intercept", "log_miles", "rush", "night"):
+        assert name in ran.stdout
+    assert "line" not in ran.stderr  # nothing was rejected
+
+
+def test_kafka_river_loop_says_when_no_broker_is_there() -> None:
+    """Without a broker the example ends with one message and no traceback."""
+    ran = run("kafka_river_loop.py", "--kafka", "127.0.0.1:1", "--wait-seconds", "1")
+    assert ran.returncode == 2
+    assert "no Kafka broker answers at 127.0.0.1:1" in ran.stderr
+    assert "Traceback" not in ran.stderr
