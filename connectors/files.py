@@ -27,7 +27,7 @@ from .line_files import LineFile, text_of
 from .reading import Convert, ReaderSource, Records, one_by_one
 from .rows import feature_names, read_row
 
-__all__ = ["CsvSource", "JsonLinesSource", "ReportLinesSource"]
+__all__ = ["CsvSource", "JsonLines", "JsonLinesSource", "ReportLinesSource", "cells_to_rows", "json_object"]
 
 T = TypeVar("T")
 
@@ -81,14 +81,14 @@ class CsvSource(ReaderSource[Row]):
                 raise InvalidInput(
                     f"{table.name}: has none of the features {list(wanted)}; the columns are {listed}"
                 )
-            convert = _cells_to_rows(self.columns, target, wanted, table.name)
+            convert = cells_to_rows(self.columns, target, wanted, table.name)
         except BaseException:
             table.close()
             raise
         super().__init__(table, convert, strict)
 
 
-def _cells_to_rows(
+def cells_to_rows(
     columns: Sequence[str], target: str, features: tuple[str, ...] | None, path: str
 ) -> Convert[list[str], Row]:
     """Return the conversion of records to rows.
@@ -143,7 +143,7 @@ def _read_loosely(cells: Sequence[str]) -> list[float]:
     return list(map(loosely, cells))
 
 
-class _Lines:
+class JsonLines:
     """The lines of a file as records, without the empty ones."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -154,13 +154,16 @@ class _Lines:
 
     @property
     def position(self) -> Position:
+        """The lines and bytes taken so far."""
         return self._file.position
 
     @property
     def progress(self) -> float | None:
+        """The part of the file that is read."""
         return self._file.progress
 
     def take(self, size: int) -> Records[bytes] | None:
+        """Take at most ``size`` lines; None at the end."""
         first = self._file.line + 1
         lines = self._file.take(size)
         if not lines:
@@ -170,6 +173,19 @@ class _Lines:
         kept = [(number, line) for number, line in enumerate(lines, first) if not line.isspace()]
         numbers, records = zip(*kept, strict=True) if kept else ((), ())
         return Records(records, numbers, lambda index: text_of(records[index]))
+
+
+def json_object(line: bytes) -> dict[str, object]:
+    """Return the JSON object that a line holds, or refuse it with UnusableRow."""
+    try:
+        record = json.loads(line.decode())
+    except UnicodeDecodeError:
+        raise UnusableRow("not valid UTF-8") from None
+    except (ValueError, RecursionError):
+        raise UnusableRow("broken JSON") from None
+    if not isinstance(record, dict):
+        raise UnusableRow("not a JSON object")
+    return record
 
 
 class JsonLinesSource(ReaderSource[Row]):
@@ -206,17 +222,10 @@ class JsonLinesSource(ReaderSource[Row]):
         wanted = feature_names(features, target)
 
         def convert(line: bytes) -> Row:
-            try:
-                record = json.loads(line.decode())
-            except UnicodeDecodeError:
-                raise UnusableRow("not valid UTF-8") from None
-            except (ValueError, RecursionError):
-                raise UnusableRow("broken JSON") from None
-            if not isinstance(record, dict):
-                raise UnusableRow("not a JSON object")
+            record = json_object(line)
             return read_row(record, record.get(target), target, wanted)
 
-        super().__init__(_Lines(path), one_by_one(convert), strict)
+        super().__init__(JsonLines(path), one_by_one(convert), strict)
 
 
 class ReportLinesSource(ReaderSource[T]):
@@ -247,4 +256,4 @@ class ReportLinesSource(ReaderSource[T]):
             except (InvalidReport, CampaignMismatch) as error:
                 raise UnusableRow(str(error)) from None
 
-        super().__init__(_Lines(path), one_by_one(convert), strict)
+        super().__init__(JsonLines(path), one_by_one(convert), strict)

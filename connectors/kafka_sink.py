@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from .._validate import integer_in, positive
+from .._validate import integer_in, non_negative, positive
 from ..errors import BrokerUnavailable, InvalidInput
 from .base import Sink
 from .kafka_clients import Say, never, open_client, silent, translated
@@ -68,6 +68,8 @@ class KafkaSink(Sink[KeyedValue]):
         Number of messages without acknowledgement at which :meth:`write` waits for them.
     most_bytes
         The same in bytes of keys and values.
+    linger_seconds
+        How long a message may wait for others to go with it.
     say, stopping
         As in :func:`~ldp_stream.connectors.kafka_clients.wait_for_broker`, when the sink is made.
 
@@ -89,6 +91,7 @@ class KafkaSink(Sink[KeyedValue]):
         timeout: float = 10.0,
         most_waiting: int = 50_000,
         most_bytes: int = 1 << 25,
+        linger_seconds: float = 0.005,
         say: Say = silent,
         stopping: Callable[[], bool] = never,
     ) -> None:
@@ -113,7 +116,7 @@ class KafkaSink(Sink[KeyedValue]):
             acks="all",
             allow_auto_create_topics=False,
             metrics_enabled=False,
-            linger_ms=5,
+            linger_ms=round(1000 * non_negative(linger_seconds=linger_seconds)),
             batch_size=1 << 16,
             max_block_ms=int(1000 * self._timeout),
         )

@@ -71,8 +71,8 @@ class Campaign(Section):
         ``{kind = "sn"}``.
     steps, radius, burn_in, rounds, partitions
         Tuning, with defaults that need none: the step rule, the projection on the box |b_j| <= radius in the
-        working scale, the fraction left out of the average, the rounds of parameters and how late a report may
-        answer one, the partitions of the report stream.
+        working scale, the fraction left out of the average, the rounds of parameters and how late a report
+        may answer one, the partitions of the report stream.
 
     Raises
     ------

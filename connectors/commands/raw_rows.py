@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ...campaign import Campaign
 from ...errors import InvalidInput
 from ..base import Batch, Position, Row, Source, read_position
 from ..files import CsvSource, JsonLinesSource
+from ..outputs import RejectsFile
 from ..tlc import TlcSource
+from ..user_rows import CsvUserSource, JsonLinesUserSource, UserRow
+from .files_out import check_writable, open_rejects
 from .options import Format
 
-__all__ = ["FileChain", "RowFile", "open_rows"]
+__all__ = ["FileChain", "RowChoice", "open_rows", "open_user_rows"]
 
 _STDIN = "-"
 _HEAD_BYTES = 4096
@@ -27,7 +32,7 @@ _TLC_TARGET = "log_minutes"
 _TLC_FEATURES = ("airport", "log_miles", "night", "rush")
 _JSON_LINES = (".jsonl", ".ndjson")
 
-RowFile = Callable[[str], Source[Row]]
+T = TypeVar("T")
 
 
 def _size(path: str) -> int:
@@ -39,7 +44,7 @@ def _is_pipe(path: str) -> bool:
     return Path(path).exists() and not Path(path).is_file()
 
 
-class FileChain(Source[Row]):
+class FileChain(Source[T]):
     """Files of rows, one after another.
 
     Parameters
@@ -52,7 +57,7 @@ class FileChain(Source[Row]):
         A text that is part of what a position checks: the target's name.
     """
 
-    def __init__(self, paths: Sequence[str], open_file: RowFile, mark: str) -> None:
+    def __init__(self, paths: Sequence[str], open_file: Callable[[str], Source[T]], mark: str) -> None:
         if not paths or (_STDIN in paths and len(paths) > 1):
             raise InvalidInput(f"ROWS = {list(paths)!r}: must be at least one file, or '-' alone")
         self._paths = paths
@@ -107,7 +112,7 @@ class FileChain(Source[Row]):
         self._index = index
         self._file = self._open_file(self._paths[index])
 
-    def batches(self, size: int) -> Iterator[Batch[Row]]:
+    def batches(self, size: int) -> Iterator[Batch[T]]:
         """Hand out batches, each of one file."""
         while True:
             for batch in self._file.batches(size):
@@ -137,7 +142,7 @@ def open_rows(
     layout: Format = Format.AUTO,
     delimiter: str = ",",
     strict: bool = False,
-) -> FileChain:
+) -> FileChain[Row]:
     """Open files of raw rows for a campaign.
 
     Raises
@@ -157,7 +162,7 @@ def open_rows(
         raise InvalidInput("--target: missing; it names the target's column (only --tlc has its own)")
 
     def open_file(path: str) -> Source[Row]:
-        if layout is Format.JSONL or (layout is Format.AUTO and _is_json_lines(path)):
+        if _is_json_lines(path, layout):
             return JsonLinesSource(path, target, features, strict=strict)
         source = CsvSource(path, target, features, delimiter=delimiter, strict=strict)
         if source.absent:
@@ -171,5 +176,81 @@ def open_rows(
     return FileChain(paths, open_file, target)
 
 
-def _is_json_lines(path: str) -> bool:
+@dataclass(frozen=True)
+class RowChoice:
+    """What a command line says about rows: the files, and how to read them."""
+
+    paths: Sequence[str]
+    target: str | None
+    tlc: bool
+    layout: Format
+    delimiter: str
+    strict: bool
+    rejects: Path | None
+
+    def open(self, campaign: Campaign) -> FileChain[Row]:
+        """Open the files."""
+        return open_rows(
+            self.paths,
+            campaign,
+            self.target,
+            tlc=self.tlc,
+            layout=self.layout,
+            delimiter=self.delimiter,
+            strict=self.strict,
+        )
+
+    def open_users(self, campaign: Campaign, user: str) -> FileChain[UserRow]:
+        """Open the files, whose users are named in a column."""
+        if self.tlc:
+            raise InvalidInput("--user: trip records name no users")
+        return open_user_rows(
+            self.paths,
+            campaign,
+            self.target,
+            user,
+            layout=self.layout,
+            delimiter=self.delimiter,
+            strict=self.strict,
+        )
+
+    def open_rejects(self) -> AbstractContextManager[RejectsFile | None]:
+        """Open the file for what cannot be used, if there is to be one."""
+        if self.rejects is not None:
+            check_writable(self.rejects, "--rejects")
+        return open_rejects(self.rejects)
+
+
+def open_user_rows(
+    paths: Sequence[str],
+    campaign: Campaign,
+    target: str | None,
+    user: str,
+    *,
+    layout: Format = Format.AUTO,
+    delimiter: str = ",",
+    strict: bool = False,
+) -> FileChain[UserRow]:
+    """Open files of raw rows whose users are named in a column.
+
+    Raises
+    ------
+    InvalidInput
+        If a file is not there or lacks a column, or the target is missing.
+    """
+    if target is None:
+        raise InvalidInput("--target: missing; it names the target's column")
+    features = list(campaign.features)
+
+    def open_file(path: str) -> Source[UserRow]:
+        if _is_json_lines(path, layout):
+            return JsonLinesUserSource(path, target, features, user, strict=strict)
+        return CsvUserSource(path, target, features, user, delimiter=delimiter, strict=strict)
+
+    return FileChain(paths, open_file, target)
+
+
+def _is_json_lines(path: str, layout: Format) -> bool:
+    if layout is not Format.AUTO:
+        return layout is Format.JSONL
     return path.lower().removesuffix(".gz").endswith(_JSON_LINES)

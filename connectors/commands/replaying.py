@@ -55,7 +55,7 @@ class Replay:
     def __init__(
         self,
         campaign: Campaign,
-        source: FileChain,
+        source: FileChain[Row],
         saver: Saver,
         seed: int | None,
         rejects: RejectsFile | None,

@@ -1,15 +1,13 @@
-"""``ldp-stream report``: act as devices at fixed parameters."""
+"""``ldp-stream report``: act as devices, at fixed parameters or at those that a service publishes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from .kafka_choice import KafkaConfig, KafkaOption, KafkaServers, WaitSeconds, read_settings
 from .options import (
     CampaignFile,
     Delimiter,
@@ -23,33 +21,45 @@ from .options import (
     Tlc,
 )
 
-if TYPE_CHECKING:
-    from ...campaign import Campaign
-    from ...reports import Parameters, Report
-
 __all__ = ["report"]
-
-_ROWS = 4096
 
 
 def report(
     campaign: CampaignFile,
     rows: RowFiles,
     parameters: Annotated[
-        Path, typer.Option(metavar="FILE", help="The parameters message, as JSON.", show_default=False)
-    ],
+        Path | None,
+        typer.Option(metavar="FILE", help="The parameters message, as JSON.", show_default=False),
+    ] = None,
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="FILE",
             help="Write the reports here, one a line; - is standard output.",
             show_default=False,
         ),
-    ],
+    ] = None,
     target: Target = None,
     binary: Annotated[
-        bool, typer.Option("--binary", help="Write the compact binary form: 39 bytes a report.")
+        bool, typer.Option("--binary", help="The compact binary form: 37 bytes a report, 39 in a file.")
     ] = False,
+    kafka: KafkaServers = None,
+    kafka_option: KafkaOption = None,
+    kafka_config: KafkaConfig = None,
+    wait_seconds: WaitSeconds = 60.0,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --kafka: the column that names each row's user, who reports once. Across runs a user "
+            "is the same one only with the same --seed. Default: every row is a user.",
+            show_default=False,
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="R", help="With --kafka: at most so many reports a second.", show_default=False),
+    ] = None,
     tlc: Tlc = False,
     layout: RowFormat = Format.AUTO,
     delimiter: Delimiter = ",",
@@ -60,13 +70,17 @@ def report(
         int | None, typer.Option(min=1, metavar="N", help="Make at most so many reports.", show_default=False)
     ] = None,
 ) -> None:
-    r"""Act as devices: make one private report of each row, all at the same parameters.
+    r"""Act as devices: make one private report of each row, at the parameters given.
 
-    Many reports at one point are one step, as long as all of theirs together.
-    A step that is too long overshoots, so only so many are safe: the length of
-    the round. The command says how many, and warns when there are more. To go
-    on, ingest them and make the next reports at new parameters; 'replay' does
-    all this by itself.
+    To a file, all at the same parameters. Many reports at one point are one
+    step, as long as all of theirs together. A step that is too long overshoots,
+    so only so many are safe: the length of the round. The command says how
+    many, and warns when there are more. To go on, ingest them and make the next
+    reports at new parameters; 'replay' does all this by itself.
+
+    With --kafka to the topic that 'serve' reads, each report at the newest
+    parameters that it has published; where a round has enough, the next one is
+    waited for.
 
     No ledger is kept here: making reports of the same rows again spends their
     users' privacy again.
@@ -77,93 +91,26 @@ def report(
     ldp-stream report trips.toml rows.csv --target minutes --limit 12 \
         --parameters p.json --out reports.jsonl
     ldp-stream report trips.toml rows.csv --target minutes \
-        --parameters p.json --out reports.bin --binary
+        --kafka localhost:9092
     """
-    from ...client.reporter import Reporter
     from ...errors import InvalidInput
-    from .console import counted, note, say_rejected, warn_if_not_private
-    from .files_out import check_writable, open_rejects
-    from .raw_rows import open_rows
-    from .report_files import write_reports
-    from .stopping import Stopped, StopSignals
+    from .raw_rows import RowChoice
+    from .report_file import report_to_file
+    from .report_kafka import report_to_kafka
     from .stored import load_campaign
 
     definition = load_campaign(campaign)
-    message = _read_parameters(parameters, definition)
-    to_stdout = str(out) == "-"
-    if binary and to_stdout:
-        raise InvalidInput("--out = '-': binary reports need a file")
-    if not to_stdout:
-        check_writable(out, "--out")
-    if rejects is not None:
-        check_writable(rejects, "--rejects")
-    paths = [str(path) for path in rows]
-    devices = Reporter.simulated(definition, None if seed is None else _own_seed(seed, message))
-    safe = definition.round_schedule.length(message.n)
-    rejected: Counter[str] = Counter()
-    made = 0
-    with (
-        open_rows(
-            paths, definition, target, tlc=tlc, layout=layout, delimiter=delimiter, strict=strict
-        ) as source,
-        open_rejects(rejects) as kept,
-        StopSignals() as stop,
-    ):
-
-        def reports() -> Iterator[Report]:
-            nonlocal made
-            while limit is None or made < limit:
-                size = _ROWS if limit is None else min(_ROWS, limit - made)
-                batch = next(source.batches(size), None)
-                if batch is None:
-                    return
-                rejected.update(reject.reason for reject in batch.rejected)
-                if kept is not None:
-                    kept.write(batch.rejected)
-                for x, y in batch.items:
-                    made += 1
-                    yield devices.report(x, y, message)
-
-        warn_if_not_private(definition)
-        before = f"round {message.round}, after {counted(message.n, 'report')}"
-        note(f"{before}: up to {safe:,} at these parameters are safe")
-        try:
-            with stop.interruptible():
-                write_reports(out, reports(), binary)
-        except Stopped:
-            note("stopped by a signal" if to_stdout else "stopped by a signal; no reports were written")
-            raise typer.Exit(stop.exit_code) from None
-    say_rejected(rejected, "row")
-    note(f"{counted(made, 'report')} made at one point, which act as one step")
-    if made > safe:
-        note(
-            f"WARNING: {made:,} reports at one point, and {safe:,} are safe: "
-            "the step may overshoot and spoil the estimate"
+    source = RowChoice([str(path) for path in rows], target, tlc, layout, delimiter, strict, rejects)
+    if kafka is None:
+        if user is not None or rate is not None or kafka_option or kafka_config:
+            raise InvalidInput("--user, --rate, --kafka-option, --kafka-config: need --kafka")
+        if parameters is None or out is None:
+            raise InvalidInput("--parameters and --out, or --kafka: must be given")
+        report_to_file(definition, source, parameters, out, binary=binary, seed=seed, limit=limit)
+    else:
+        if parameters is not None or out is not None:
+            raise InvalidInput("--parameters, --out: not with --kafka, which has topics for both")
+        settings = read_settings(kafka, kafka_option, kafka_config, wait_seconds)
+        report_to_kafka(
+            definition, source, settings, binary=binary, seed=seed, limit=limit, user=user, rate=rate
         )
-
-
-def _read_parameters(path: Path, campaign: Campaign) -> Parameters:
-    """Read a parameters message of the campaign; InvalidInput or CampaignMismatch says what is wrong."""
-    from pydantic import ValidationError
-
-    from ...codec import first_problem
-    from ...errors import CampaignMismatch, InvalidInput
-    from ...reports import Parameters
-
-    try:
-        message = Parameters.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InvalidInput(f"--parameters = {str(path)!r}: cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        raise InvalidInput(f"{path}: is not a parameters message: {first_problem(error)}") from None
-    if message.digest != campaign.digest_prefix:
-        raise CampaignMismatch(
-            f"{path}: is of campaign {message.digest}, not of {campaign.name} ({campaign.digest_prefix})"
-        )
-    return message
-
-
-def _own_seed(seed: int, parameters: Parameters) -> int:
-    """Return the seed of one round's devices: rounds and campaigns with one seed draw independently."""
-    place = f"{seed}/{parameters.digest}/{parameters.partition}/{parameters.round}"
-    return int.from_bytes(blake2b(place.encode(), digest_size=6).digest())

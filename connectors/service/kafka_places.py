@@ -36,10 +36,11 @@ class KafkaOutlet:
     def __init__(self, settings: KafkaSettings, topics: Topics) -> None:
         with ExitStack() as opened:
 
-            def sink(topic: str) -> KafkaSink:
-                return opened.enter_context(KafkaSink(settings, topic, timeout=_FLUSH_SECONDS))
+            def sink(topic: str, linger_seconds: float = 0.005) -> KafkaSink:
+                made = KafkaSink(settings, topic, timeout=_FLUSH_SECONDS, linger_seconds=linger_seconds)
+                return opened.enter_context(made)
 
-            self._parameters = sink(topics.parameters)
+            self._parameters = sink(topics.parameters, linger_seconds=0.0)  # devices wait for them
             self._estimates = sink(topics.estimates)
             self._rejected = sink(topics.rejected)
             opened.pop_all()

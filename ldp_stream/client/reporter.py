@@ -27,7 +27,7 @@ from ..reports import CategoryReport, ChainParameters, Parameters, Report, Vecto
 from .entropy import Entropy, SimulatedEntropy, SystemEntropy
 from .ledger import Ledger
 
-__all__ = ["Reporter", "contribution"]
+__all__ = ["Reporter", "contribution", "token_of"]
 
 _TOKEN_BYTES = 16
 
@@ -37,6 +37,11 @@ def contribution(row: Sequence[float], y: float, b: Sequence[float], tau: float)
     fitted = sum(map(mul, row, b))
     face = (1.0 if y <= fitted else 0.0) - tau
     return [face * value for value in row]
+
+
+def token_of(secret: bytes, campaign: Campaign) -> bytes:
+    """Return the 16 bytes that stand for a device in a campaign: HMAC-SHA256(secret, digest), cut."""
+    return hmac.digest(secret, bytes.fromhex(campaign.digest), "sha256")[:_TOKEN_BYTES]
 
 
 class Reporter:
@@ -88,8 +93,7 @@ class Reporter:
             )
         self._prepare(campaign, SystemEntropy())
         self._ledger: Ledger | None = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-        digest = bytes.fromhex(campaign.digest)
-        self._token = hmac.digest(self._ledger.secret, digest, "sha256")[:_TOKEN_BYTES]
+        self._token = token_of(self._ledger.secret, campaign)
 
     @classmethod
     def simulated(cls, campaign: Campaign, seed: int | None = None) -> Self:
@@ -159,6 +163,27 @@ class Reporter:
             lambda: encode_report(self._make(x, y, chain, parameters.round, self._token)),
         )
         return decode_report(made)
+
+    def report_as(self, token: bytes, x: Mapping[str, object], y: object, parameters: Parameters) -> Report:
+        """Return the report of a record of the simulated user that a token stands for.
+
+        Parameters
+        ----------
+        token
+            16 bytes, as :func:`token_of` makes them.
+        x, y, parameters
+            As in :meth:`report`.
+
+        Raises
+        ------
+        InvalidInput
+            On a device, whose token is its own.
+        CampaignMismatch
+            As in :meth:`report`.
+        """
+        if self._ledger is not None:
+            raise InvalidInput("report_as: only Reporter.simulated stands for other users")
+        return self._make(x, y, self._chain(parameters, token), parameters.round, token)
 
     def resend(self) -> Report | None:
         """Return the report that this device has made in this campaign, the same again, or None.
