@@ -36,7 +36,7 @@ __all__ = [
     "Whole",
 ]
 
-_MAX_STALENESS = 8  # rounds
+_MAX_STALENESS = 4  # rounds: (4 + 1) stability <= 3/2, so that late reports leave the chain stable
 _LARGEST_BOUND, _SMALLEST_WIDTH = 1e30, 1e-30  # of a range, so that no coefficient overflows
 
 

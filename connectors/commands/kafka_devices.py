@@ -1,9 +1,10 @@
 """The devices' side over Kafka: read the newest parameters, make reports, send them, and never too many.
 
-N reports at one point act as one step of N eta, so devices that all answer the same parameters message would
-overshoot. Here at most four rounds' worth of reports answer one message, and then a newer one is waited for.
-Where none comes, because some reports were refused or other devices are slow, one more round's worth is sent
-each second, up to what the campaign accepts as late; then nothing is sent until the service is heard of.
+N reports at one point act as one step of N eta, so devices that all answer the same parameters would
+overshoot, and the service refuses what answers a round too old. Here at most two rounds' worth of reports are
+under way at any time, and at most two answer one message; then newer parameters are waited for. Where none
+come, because some reports were refused or other devices are slow, one more round's worth is sent each second,
+up to what the campaign accepts as late; then nothing is sent until the service is heard of.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pydantic import ValidationError
 from ...campaign import Campaign
 from ...codec import encode_report, report_to_json
 from ...errors import BrokerUnavailable, CampaignMismatch
+from ...plan import RoundSchedule
 from ...reports import Parameters, Report
 from ..kafka import KafkaSink, KeyedValue
 from ..kafka_clients import Say
@@ -28,7 +30,7 @@ from ..kafka_topics import Topics
 
 __all__ = ["KafkaDevices"]
 
-_ROUNDS = 4  # rounds' worth of reports that answer one message at once
+_ROUNDS = 2  # rounds' worth of reports under way, and answering one message, at once
 _PATIENCE_SECONDS = 1.0  # before one more round's worth
 _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 0.005
@@ -36,15 +38,54 @@ _SAY_SECONDS = 3.0
 _WRITE = 500  # reports handed to the sink at once
 
 
-class _Answered:
-    """One partition's newest parameters, and how many reports may answer and have answered them."""
+class _Line:
+    """One partition: its newest parameters, and how many reports may still answer them.
 
-    def __init__(self, message: Parameters, length: int, now: float) -> None:
+    Parameters
+    ----------
+    message
+        The first parameters that were read.
+    schedule
+        The campaign's rounds.
+    most
+        Rounds' worth that may answer one message, whatever happens.
+    """
+
+    def __init__(self, message: Parameters, schedule: RoundSchedule, most: int) -> None:
+        self._schedule = schedule
+        self._most = most
+        self._next = message.n  # reports counted when the next one's turn comes, if none is refused
+        self.take(message)
+
+    def take(self, message: Parameters) -> None:
+        """Go to newer parameters."""
         self.message = message
-        self.length = length
-        self.allowed = _ROUNDS * length
+        self._length = self._schedule.length(message.n)
+        self._granted = _ROUNDS * self._length
+        self._next = max(self._next, message.n)
         self.sent = 0
-        self.since = now
+        self._since = time.monotonic()
+
+    @property
+    def open(self) -> bool:
+        """Whether one more report may answer the message."""
+        return max(self.sent, self._next - self.message.n) < self._granted
+
+    def count(self) -> None:
+        """Take note that a report was sent."""
+        self.sent += 1
+        self._next += 1
+
+    def grant(self) -> None:
+        """Allow one more round's worth at the same message, if it is old enough and that is not too many.
+
+        What was under way so long is not coming any more.
+        """
+        now = time.monotonic()
+        if now - self._since >= _PATIENCE_SECONDS:
+            self._since = now
+            self._next = self.message.n
+            self._granted = min(self._granted + self._length, self._most * self._length)
 
 
 class KafkaDevices:
@@ -84,7 +125,7 @@ class KafkaDevices:
         self._say = say
         self._stopping = stopping
         self._wait_seconds = settings.wait_seconds
-        self._answered: dict[int, _Answered] = {}
+        self._lines: dict[int, _Line] = {}
         self._seen: dict[bytes, int] = {}  # key: offset of the message taken in
         self._waiting: list[KeyedValue] = []
         self._next_look = 0.0
@@ -121,10 +162,11 @@ class KafkaDevices:
             if self._stopping():
                 return None
             if self._may_answer(partition):
-                return self._answered[partition].message
+                return self._lines[partition].message
             self._send_waiting()
+            if partition in self._lines:
+                self._lines[partition].grant()
             now = time.monotonic()
-            self._grant(partition, now)
             if now - started >= self._wait_seconds:
                 raise BrokerUnavailable(
                     f"no newer parameters of partition {partition} for {now - started:.0f} s: "
@@ -143,31 +185,23 @@ class KafkaDevices:
             self._take_in(0.0)
 
     def _may_answer(self, partition: int) -> bool:
-        found = self._answered.get(partition)
-        return found is not None and found.sent < found.allowed
-
-    def _grant(self, partition: int, now: float) -> None:
-        """Allow one more round's worth at the same message, if it is old enough and not too many."""
-        found = self._answered.get(partition)
-        if found is None or now - found.since < _PATIENCE_SECONDS:
-            return
-        most = (self._campaign.rounds.max_staleness + 1) * found.length
-        found.allowed = min(found.allowed + found.length, max(most, found.allowed))
-        found.since = now
+        return partition in self._lines and self._lines[partition].open
 
     def _take_in(self, seconds: float) -> None:
         """Read new parameters."""
-        if not self._reader.refresh(seconds) and self._answered:
+        if not self._reader.refresh(seconds) and self._lines:
             return
         for key, (offset, value) in self._reader.values.items():
             if self._seen.get(key) == offset:
                 continue
             self._seen[key] = offset
             message = self._parsed(value)
-            known = self._answered.get(message.partition)
-            if known is None or known.message != message:
-                length = self._campaign.round_schedule.length(message.n)
-                self._answered[message.partition] = _Answered(message, length, time.monotonic())
+            line = self._lines.get(message.partition)
+            if line is None:
+                most = self._campaign.rounds.max_staleness + 1
+                self._lines[message.partition] = _Line(message, self._campaign.round_schedule, most)
+            elif line.message != message:
+                line.take(message)
 
     def _parsed(self, value: bytes) -> Parameters:
         try:
@@ -184,11 +218,11 @@ class KafkaDevices:
     def send(self, report: Report, partition: int) -> None:
         """Send a report that answers the partition's parameters."""
         self._waiting.append(KeyedValue(bytes.fromhex(report.token), self._encode(report), partition))
-        answered = self._answered[partition]
-        self.rounds += answered.sent == 0
-        answered.sent += 1
+        line = self._lines[partition]
+        self.rounds += line.sent == 0
+        line.count()
         self.sent += 1
-        if len(self._waiting) >= _WRITE or answered.sent >= answered.allowed:
+        if len(self._waiting) >= _WRITE or not line.open:
             self._send_waiting()
 
     def _send_waiting(self) -> None:

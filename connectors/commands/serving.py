@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ...campaign import Campaign
-from ...errors import CampaignMismatch
+from ...errors import BrokerUnavailable, CampaignMismatch
 from ..base import Checkpoint
 from ..checkpoints import FileCheckpoint
 from ..service.feeds import Feed, ReportLinesFeed
@@ -113,9 +113,15 @@ def serve_until_stopped(
     store = held.enter_context(FileCheckpoint(checkpoint, tokens))
     found = store.load()
     state, position = _start(found, campaign, tokens, checkpoint, log)
-    feed, outlet = places.open(campaign, lambda text: log("info", "source", text), stopping, held)
-    if position:
-        feed.resume(position)
+    try:
+        feed, outlet = places.open(campaign, lambda text: log("info", "source", text), stopping, held)
+        if position:
+            feed.resume(position)
+    except BrokerUnavailable as error:
+        if not stopping():
+            raise
+        log("info", "stop", f"{error}; nothing was read", saved=True)
+        return True
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     if places.waits_in_the_feed:
         waiting = stop.interruptible

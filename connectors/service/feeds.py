@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 from ..._validate import integer_in
-from ..base import MessageBatch, Position, Source
+from ..base import MessageBatch, Position, Source, read_position
 from ..line_files import LineFile
 
 __all__ = ["Feed", "ReportLinesFeed"]
@@ -40,7 +41,8 @@ class ReportLinesFeed(Source[bytes]):
     """Reports in a file or from standard input, JSON, one a line; the offset is the line's number from 0.
 
     Standard input that is given again after a stop is read as the same lines from the first one on: those
-    before the position are passed over.
+    before the position are passed over. Standard input and named pipes are not touched before
+    :meth:`batches`, since that may wait.
 
     Parameters
     ----------
@@ -54,8 +56,10 @@ class ReportLinesFeed(Source[bytes]):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = LineFile(path)
-        self._position = self._file.position
+        self._path = os.fspath(path)
+        self._position: Position = {"line": 0, "byte": 0}
+        waits = self._path == "-" or Path(self._path).is_fifo()
+        self._file = None if waits else LineFile(self._path)
 
     @property
     def position(self) -> Position:
@@ -63,24 +67,37 @@ class ReportLinesFeed(Source[bytes]):
         return self._position
 
     def resume(self, position: Position) -> None:
-        """Go to a position of an earlier reading; refuse one that does not fit with InvalidInput."""
-        self._file.resume(position)
-        self._position = self._file.position
+        """Go to a position of an earlier reading; refuse one that does not fit with InvalidInput.
+
+        Standard input is refused by :meth:`batches`, if it does not fit.
+        """
+        line, byte = read_position(position, "line", "byte")
+        if self._file is not None:
+            self._file.resume(position)
+        self._position = {"line": line, "byte": byte}
+
+    def _opened(self) -> LineFile:
+        """Return the file at the position."""
+        if self._file is None:
+            self._file = LineFile(self._path)
+            self._file.resume(self._position)
+        return self._file
 
     def batches(self, size: int) -> Iterator[MessageBatch[bytes]]:
         """Hand out at most ``size`` lines at once; empty lines are passed over."""
         most = integer_in(1, 10**9, size=size)
+        file = self._opened()
         while True:
-            first = self._file.line
-            lines = self._file.take(most)
+            first = file.line
+            lines = file.take(most)
             if not lines:
                 return
-            self._position = self._file.position
+            self._position = file.position
             kept = [(number, line) for number, line in enumerate(lines, first) if not line.isspace()]
             yield MessageBatch(
                 [line.rstrip(b"\r\n") for _, line in kept],
                 self._position,
-                progress=self._file.progress,
+                progress=file.progress,
                 offsets=[number for number, _ in kept],
             )
 
@@ -93,4 +110,5 @@ class ReportLinesFeed(Source[bytes]):
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

@@ -95,6 +95,7 @@ class Service:
         self._publisher = Publisher(state, outlet, settings, clock)
         self.started = clock()
         self.messages = 0  # of this run
+        self._position = feed.position  # after what is folded; the feed may be ahead when a signal comes
         self._next_save = self.started + settings.save_seconds
         self._next_log = self.started + settings.log_seconds
         self._unsaved = True  # the first save also shows that the file can be written
@@ -123,6 +124,7 @@ class Service:
         return self._save()
 
     def _take(self, batch: MessageBatch[bytes]) -> None:
+        self._position = batch.position
         if batch.items:
             letters = self.state.fold(batch)
             self.messages += len(batch.items)
@@ -172,7 +174,7 @@ class Service:
         try:
             self._outlet.settle()
             if self._unsaved:
-                self._store.save(self.state.checkpoint(self.feed.position))
+                self._store.save(self.state.checkpoint(self._position))
         except (BrokerUnavailable, OSError) as error:
             self._stuck = True
             self._say_failing(f"not saved: {error}; trying again")
