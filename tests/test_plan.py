@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ldp_stream.plan import (
@@ -179,3 +179,37 @@ def test_default_rounds_by_hand() -> None:
     assert schedule.length(0) == math.floor(0.03 / RULE.at(1)) == 12
     assert schedule.length(100_000) == math.floor(0.03 / RULE.at(100_001)) == 125
     assert RoundSchedule(RULE, chains=4, stability=0.3, curvature=10.0).length(400_000) == 4 * 125
+
+
+@pytest.mark.parametrize("v", [0.65, 0.7333, 1.9, 4.683, 50.0])
+@pytest.mark.parametrize("chains", [1, 4])
+def test_default_rounds_stay_short_and_grow_up_to_a_billion(v: float, chains: int) -> None:
+    """Every round of 10^9 reports has N eta curvature <= .3 a chain; none is shorter than the last."""
+    rule = StepRule(gain=3.0, exponent=0.75, delay=1000.0, second_moment=v)
+    schedule = RoundSchedule(rule, chains, stability=0.3, curvature=10.0)
+    start, last, rounds = 0, 0, 0
+    while start < 10**9:
+        length = schedule.length(start)
+        assert length >= last
+        assert length / chains * rule.at(start // chains + 1) * 10 <= 0.3 * (1 + 1e-12)
+        start, last, rounds = start + length, length, rounds + 1
+    assert last > 100 * schedule.length(0)
+    assert rounds < 100_000
+
+
+@given(schedules, st.integers(0, 10**9), st.integers(0, 10**9))
+def test_rounds_never_get_shorter(schedule: RoundSchedule, start: int, more: int) -> None:
+    """A round that begins later is at least as long, whatever v and the step rule."""
+    assert schedule.length(start) <= schedule.length(start + more)
+
+
+@given(schedules)
+def test_rounds_grow_without_end(schedule: RoundSchedule) -> None:
+    """N grows as n^exponent: late enough, 2.05^(1/exponent) times the reports nearly double it."""
+    assume(schedule.stability > 0)
+    start = 10**9
+    while schedule.length(start) < 40 * schedule.chains:
+        start *= 2
+    start += 10 * schedule.chains * math.ceil(schedule.steps.offset)
+    later = math.ceil(start * 2.05 ** (1 / schedule.steps.exponent))
+    assert schedule.length(later) >= 1.9 * schedule.length(start)

@@ -92,6 +92,9 @@ def test_the_kafka_service_runs_in_five_commands(
     subprocess.run([*sample, "--rows", "1500"], check=True)
     with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as service:
         try:
+            assert service.stderr is not None
+            while "starts at the beginning" not in (line := service.stderr.readline()):
+                assert line, "the service ended"
             done = subprocess.run(report, capture_output=True, text=True, check=False, timeout=120)
             assert done.returncode == 0, done.stderr
         finally:

@@ -2,8 +2,8 @@
 
 The truth, the users and the campaign are those of :mod:`tests.statistical.studies`. Replications are columns
 of arrays, and a round's reports, which all answer coefficients that are known when it begins, are rows, so a
-study costs about 50 ns a report. A report's category is drawn from the channel's own law, which for CQX(2, 1)
-is a straight line in the contribution; steps, rounds and the averaging window are the plan's.
+study costs about .2 microseconds a report. A report's category is drawn from the channel's own law, which
+for CQX(2, 1) is a straight line in the contribution; steps, rounds and the averaging window are the plan's.
 
 A late report answers the coefficients of an earlier round. Draws do not depend on the rounds, so two studies
 with one seed have the same users and the same noise, and differ by their rounds alone.
@@ -39,7 +39,8 @@ class RoundStudy:
     """One design, how long its rounds are, how late its reports, and how many of each there are.
 
     ``length`` reports a round; None is the plan's schedule. A fraction ``share`` of the reports is late: all
-    of them by ``late`` rounds if it is 1, else each by 1 to ``late``, uniformly.
+    of them by ``late`` rounds if it is 1, else each by 1 to ``late``, uniformly. If ``in_bursts``,
+    all reports of ``late`` + 1 rounds answer the first one's coefficients: 0 to ``late`` rounds late in turn.
     """
 
     epsilon: float
@@ -48,11 +49,12 @@ class RoundStudy:
     length: int | None = None
     late: int = 0
     share: float = 1.0
+    in_bursts: bool = False
     tau: float = 0.5
     sigma: float = 0.15
 
     def campaign(self) -> Campaign:
-        """Return the campaign: defaults, two features on [-1, 1], so the user's units are the working scale."""
+        """Return the campaign: defaults, all bounds [-1, 1], so the user's units are the working scale."""
         bounds = {"lower": -1, "upper": 1}
         features = {f"x{j}": bounds for j in range(1, len(TRUTH))}
         return Campaign.model_validate(
@@ -165,6 +167,8 @@ def simulate(study: RoundStudy, seed: int, keep: bool = False) -> Outcome:
         while done < piece.size:
             end = min(piece.size, stop - first)
             rows = slice(done, end)
+            if study.in_bursts:
+                ages[rows] = (len(starts) - 1) % (study.late + 1)
             faces = piece.faces(rows, _answered(points, ages[rows]))
             path[rows] = _walk(b, piece.gradients(rows, faces) * steps[rows, None, None], campaign.radius)
             b, done = path[end - 1], end
@@ -195,7 +199,7 @@ def _answered(points: list[Array], ages: NDArray[np.int64]) -> Array:
     """Return the coefficients that the reports answer: (replications, p), or (reports, replications, p)."""
     places = np.maximum(len(points) - 1 - ages, 0)
     if (places == places[0]).all():
-        return points[places[0]]
+        return points[int(places[0])]
     return np.array([points[place] for place in places])
 
 
@@ -212,7 +216,7 @@ def _walk(b: Array, moves: Array, radius: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Law:
-    """Of each block, P(category 1 | its coordinate is g) = level + slope g, and the decoded values, (p, 2)."""
+    """Of each block: P(category 1 | coordinate g) = level + slope g, and the decoded values, (p, 2)."""
 
     level: Array
     slope: Array
@@ -310,59 +314,61 @@ class _Window:
 # ---------------------------------------------------------------------- the tables of docs/rounds.md
 
 
-def _row(title: str, study: RoundStudy, base: Outcome | None) -> Outcome:
-    """Simulate a study, print its row, return its outcome."""
-    found = simulate(study, seed=7)
-    against = Comparison.of(found, base or found)
-    print(
-        f"{title:38} {found.error:9.5f} {against.error:9.3f} +- {against.error_se:5.3f}"
-        f" {100 * found.coverage:9.1f} +- {100 * found.coverage_error:3.1f}",
-        flush=True,
-    )
-    return found
-
-
 def _table(title: str, rows: Sequence[tuple[str, RoundStudy]]) -> None:
-    """Print one table; errors are also given as multiples of the first row's."""
-    print(f"\n{title}\n{'':38} {'error':>9} {'of the first':>18} {'coverage, %':>16}")
+    """Simulate and print one table; errors are also given as multiples of the first row's."""
+    print(f"\n{title}\n{'':42}{'error':>9}{'of the first':>17}{'coverage, %':>17}")
     base: Outcome | None = None
     for name, study in rows:
-        found = _row(name, study, base)
+        found = simulate(study, seed=7)
         base = base or found
+        ratio, coverage = Comparison.of(found, base), 100 * found.coverage
+        print(
+            f"{name:42}{found.error:9.5f}{ratio.error:9.3f} +- {ratio.error_se:.3f}"
+            f"{coverage:9.1f} +- {100 * found.coverage_error:.1f}",
+            flush=True,
+        )
 
 
-def _moves(study: RoundStudy) -> str:
-    """Return N eta lambda in the first and the last round."""
-    campaign = study.campaign()
-    last, _ = campaign.round_schedule.advance(0, 0, study.n)[::-1]
-    lengths = [study.length or campaign.round_schedule.length(start) for start in (0, last)]
-    steps = [campaign.step_rule.at(start + 1) for start in (0, last)]
-    return " to ".join(f"{N * eta * study.curvature:.2g}" for N, eta in zip(lengths, steps, strict=True))
+def _rounds_table(epsilon: float) -> None:
+    """Print the table of rounds of fixed lengths."""
+    rows = []
+    for length in (1, None, 100, 1000, 10_000):
+        study = RoundStudy(epsilon, 100_000, 400, length)
+        schedule = study.campaign().round_schedule
+        _, last = schedule.advance(0, 0, study.n)
+        first, final = (
+            (length or schedule.length(start)) * schedule.steps.at(start + 1) * study.curvature
+            for start in (0, last)
+        )
+        rows.append((f"N = {length or 'plan'}: N eta lambda {first:.2g} to {final:.2g}", study))
+    _table(f"Rounds of N reports: epsilon {epsilon:g}, n = 100,000", rows)
+
+
+def _late_table(
+    study: RoundStudy, all_late: Sequence[int], bursts: Sequence[int], some: Sequence[int]
+) -> None:
+    """Print the table of late reports in the plan's rounds."""
+    rows = [(f"all {k} rounds late", replace(study, late=k)) for k in all_late]
+    rows += [(f"0 to {k} late, in bursts", replace(study, late=k, in_bursts=True)) for k in bursts]
+    rows += [(f"10% up to {k} late", replace(study, late=k, share=0.1)) for k in some]
+    rows.append(("rounds of one report, none late", replace(study, length=1)))
+    design = f"tau {study.tau:g}, sigma {study.sigma:g}, lambda {study.curvature:.1f}"
+    _table(f"Late reports: {design}, epsilon {study.epsilon:g}, n = {study.n:,}", rows)
 
 
 def main() -> None:
     """Print the tables."""
-    for epsilon in (1.0, 4.0):
-        study = RoundStudy(epsilon, 100_000, 400)
-        studies = [replace(study, length=length) for length in (1, None, 100, 1000, 10_000)]
-        rows = [(f"N = {s.length or 'plan':<6}  N eta lambda {_moves(s)}", s) for s in studies]
-        _table(f"Rounds of N reports, epsilon {epsilon:g}, n = 100,000", rows)
+    privacies = (1.0, 4.0)
+    for epsilon in privacies:
+        _rounds_table(epsilon)
     for n, replications in ((10_000, 1000), (100_000, 300)):
-        for epsilon in (1.0, 4.0):
+        for epsilon in privacies:
             study = RoundStudy(epsilon, n, replications)
-            late = [
-                (f"all {k} rounds late", replace(study, late=k)) for k in (0, 1, 2, 4, 8, 16, 32, 64, 128)
-            ]
-            some = [(f"10% up to {k} late", replace(study, late=k, share=0.1)) for k in (32, 128)]
-            _table(f"Late reports, plan's rounds, epsilon {epsilon:g}, n = {n:,}, lambda 2.7", late + some)
+            _late_table(study, (0, 1, 2, 4, 8, 16, 32, 64, 128), (4, 8, 16), (32, 128))
     for tau, sigma in ((0.9, 0.15), (0.9, 0.03), (0.5, 0.04), (0.5, 0.03)):
-        for epsilon in (1.0, 4.0):
+        for epsilon in privacies:
             study = RoundStudy(epsilon, 10_000, 1000, tau=tau, sigma=sigma)
-            late = [(f"all {k} rounds late", replace(study, late=k)) for k in (0, 1, 2, 4, 8, 16)]
-            title = (
-                f"Late reports, plan's rounds, epsilon {epsilon:g}, n = 10,000, lambda {study.curvature:.1f}"
-            )
-            _table(f"{title}, tau {tau:g}", late)
+            _late_table(study, (0, 1, 2, 4, 8, 16), (4, 8), (32,))
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ STUDIES = {epsilon: RoundStudy(epsilon, n=30_000, replications=150) for epsilon 
 simulated = cache(simulate)  # each study is simulated once
 
 
-@pytest.mark.parametrize(("late", "share"), [(0, 1.0), (3, 1.0), (5, 0.3)])
-def test_the_simulation_is_the_server(late: int, share: float) -> None:
+@pytest.mark.parametrize(("late", "share"), [(0, 1.0), (3, 1.0), (5, 0.3), (2, None)])
+def test_the_simulation_is_the_server(late: int, share: float | None) -> None:
     """The server, given the same reports, makes the same rounds of the same coefficients and intervals."""
-    study = RoundStudy(epsilon=2.0, n=5000, replications=2, late=late, share=share)
+    study = RoundStudy(epsilon=2.0, n=3000, replications=2, late=late)
+    study = replace(study, in_bursts=True) if share is None else replace(study, share=share)
     campaign, found = study.campaign(), simulate(study, seed=3, keep=True)
     assert found.blocks is not None
     assert found.categories is not None
@@ -72,12 +73,35 @@ def test_the_same_check_rejects_long_rounds(epsilon: float, length: int) -> None
     assert found.error - 4 * found.error_se > 3
 
 
+@pytest.mark.parametrize("in_bursts", [False, True], ids=["constant", "bursts"])
 @pytest.mark.parametrize("epsilon", STUDIES)
-def test_reports_within_the_accepted_staleness_are_harmless(epsilon: float) -> None:
-    """All reports as late as a campaign accepts by default leave error and coverage as they are."""
+def test_reports_within_the_accepted_staleness_are_harmless(epsilon: float, in_bursts: bool) -> None:
+    """All reports as late as a campaign accepts by default, or up to it, leave error and coverage alone."""
     study = STUDIES[epsilon]
-    late = replace(study, late=study.campaign().rounds.max_staleness)
+    late = replace(study, late=study.campaign().rounds.max_staleness, in_bursts=in_bursts)
     assert Comparison.of(simulated(late, seed=1), simulated(study, seed=1)).harmless
+
+
+def test_the_accepted_staleness_is_the_largest_stable_one() -> None:
+    """Delays up to k rounds are stable whatever their pattern if (k + 1) N eta lambda <= 3/2."""
+    rounds = STUDIES[1.0].campaign().rounds
+    assert (
+        (rounds.max_staleness + 1) * rounds.stability <= 1.5 < (rounds.max_staleness + 2) * rounds.stability
+    )
+
+
+def test_at_the_guessed_curvature_the_accepted_staleness_costs_little() -> None:
+    """With the curvature of the public guess, all reports as late as accepted cost under a quarter more."""
+    study = RoundStudy(epsilon=1.0, n=10_000, replications=300, sigma=0.04)
+    accepted = study.campaign().rounds.max_staleness
+    assert study.curvature == pytest.approx(study.campaign().rounds.curvature, rel=0.01)
+    base = simulate(study, seed=1)
+    found, later = (
+        Comparison.of(simulate(replace(study, late=late), seed=1), base) for late in (accepted, 2 * accepted)
+    )
+    assert found.error + 2 * found.error_se < 1.25
+    assert abs(found.coverage) < 4 * found.coverage_se
+    assert later.error - 4 * later.error_se > 1.25
 
 
 def test_the_same_check_rejects_reports_much_later() -> None:
