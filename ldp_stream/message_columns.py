@@ -87,9 +87,12 @@ def decode_messages(messages: Sequence[bytes], digest: str, width: int | None) -
     if width is not None:
         return _vectors(messages, digest, width, faults)
     places: list[int] | range = range(len(messages))
-    if set(map(len, messages)) != _SIZES or {message[0] for message in messages} != {CATEGORY}:
+    rows = np.empty(0, _LAYOUT)
+    if set(map(len, messages)) == _SIZES:
+        rows = np.frombuffer(b"".join(messages), _LAYOUT)
+    if len(rows) == 0 or not (rows["kind"] == CATEGORY).all():
         places, messages = _compact(messages, digest, faults)
-    rows = np.frombuffer(b"".join(messages), _LAYOUT)
+        rows = np.frombuffer(b"".join(messages), _LAYOUT)
     own = (rows["digest"] == np.frombuffer(bytes.fromhex(digest), np.uint8)).all(axis=1)
     found = np.array(places, np.int64)
     if not own.all():

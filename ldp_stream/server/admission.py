@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 from ..campaign import Campaign
 from ..channels.cqx import CQX
 from ..message_columns import decode_messages
-from ..plan import RoundSchedule
 from ..report_batch import ReportBatch
 from .aggregator import Aggregator
 
@@ -97,7 +95,10 @@ class Admission:
         messages
             The messages, whatever their bytes.
         """
-        places = np.array(offsets, np.int64)
+        if isinstance(offsets, range):
+            places = np.arange(offsets.start, offsets.stop, offsets.step)
+        else:
+            places = np.array(offsets, np.int64)
         refused: list[Refusal] = []
         first = 0
         while first < len(messages):
@@ -171,14 +172,24 @@ class Admission:
 
     def _all_timely(self, rounds: NDArray[np.uint32]) -> bool:
         """Say whether every round is in time, if every report is taken."""
-        now = np.fromiter(islice(self._rounds(), len(rounds)), np.int64, len(rounds))
-        given = rounds.astype(np.int64)
-        return bool(((given <= now) & (given >= now - self._staleness)).all())
+        numbers, counts, left = [], [], len(rounds)
+        for number, count in self._rounds():
+            numbers.append(number)
+            counts.append(min(count, left))
+            left -= count
+            if left <= 0:
+                break
+        now = np.repeat(numbers, counts)
+        return bool(((rounds <= now) & (rounds >= now - self._staleness)).all())
 
-    def _rounds(self) -> Iterator[int]:
-        """Yield the round in force before each report that is taken from now on."""
+    def _rounds(self) -> Iterator[tuple[int, int]]:
+        """Yield the rounds from the one in force on, and for how many more reports each is."""
         state = self.server.parameters()
-        return _rounds_from(self._schedule, state.round, state.n, self.server.n_reports)
+        number, start, n = state.round, state.n, self.server.n_reports
+        while True:
+            stop = start + self._schedule.length(start)
+            yield number, stop - n
+            number, start, n = number + 1, stop, stop
 
     def _choose(
         self,
@@ -192,7 +203,7 @@ class Admission:
         taken: list[int] = []
         new: set[bytes] = set()
         coming = self._rounds()
-        now = next(coming)
+        now, left = next(coming)
         columns = zip(places.tolist(), batch.round.tolist(), seen.tolist(), strict=True)
         for at, (place, given, before) in enumerate(columns):
             token = tokens[at * width : (at + 1) * width]
@@ -206,22 +217,15 @@ class Admission:
             else:
                 new.add(token)
                 taken.append(at)
-                now = next(coming)
+                left -= 1
+                if not left:
+                    now, left = next(coming)
                 continue
             refused.append(Refusal(place, reason, detail))
         return taken
 
 
 _place = itemgetter(0)
-
-
-def _rounds_from(schedule: RoundSchedule, number: int, start: int, n: int) -> Iterator[int]:
-    """Yield the round in force after n, n + 1, .. reports; round ``number`` began after ``start``."""
-    while True:
-        stop = start + schedule.length(start)
-        for _ in range(n, stop):
-            yield number
-        number, start, n = number + 1, stop, stop
 
 
 def _may_repeat(tokens: NDArray[np.uint8]) -> bool:
@@ -246,6 +250,8 @@ def route_many(
     >>> (int(partition[0]), int(chain[0])) == campaign.route(int.from_bytes(token))
     True
     """
+    if campaign.partitions * campaign.chains == 1:
+        return np.zeros(len(tokens), np.uint64), np.zeros(len(tokens), np.uint64)
     places = np.uint64(campaign.partitions * campaign.chains)  # at most 2^32
     words = np.ascontiguousarray(tokens).view(">u4").astype(np.uint64)
     rest = words[:, 0] % places

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Row", "fastest", "show", "write"]
+__all__ = ["Row", "fastest", "peak_kib", "show", "write"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,20 @@ def fastest(programs: Sequence[Callable[[], object]], rounds: int) -> list[float
             best[place] = min(best[place], time.perf_counter() - start)
             gc.enable()
     return best
+
+
+def peak_kib() -> int:
+    """Return this process's peak memory in KiB.
+
+    What the system counts for a new program begins with what its parent had, so Linux's own count of the
+    program is read where there is one.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def show(rows: Sequence[Row]) -> None:

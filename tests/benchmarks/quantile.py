@@ -157,8 +157,9 @@ def device(count: int, rounds: int) -> Row:
 
 
 _MEMORY = """
-import resource, sys
+import sys
 from ldp_stream import Aggregator
+from tests.benchmarks.harness import peak_kib
 from tests.benchmarks.quantile import campaign, random_batch
 contract, n = campaign(), int(sys.argv[1])
 server = Aggregator(contract)
@@ -166,7 +167,7 @@ step = 50_000
 for start in range(0, n, step):
     server.ingest_many(random_batch(contract, min(step, n - start), seed=start))
 server.estimate()
-print(len(server.snapshot()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(len(server.snapshot()), peak_kib())
 """
 
 

@@ -218,13 +218,14 @@ def throughput(settings: KafkaSettings, n: int, rounds: int, folder: Path) -> li
 
 
 _MEMORY = """
-import resource, sys, tempfile
+import sys, tempfile
 from pathlib import Path
+from tests.benchmarks.harness import peak_kib
 from tests.benchmarks.service import fold_made
 few, n = int(sys.argv[1]), int(sys.argv[2])
 with tempfile.TemporaryDirectory() as folder:
     fold_made(n, few, Path(folder))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_kib())
 """
 
 
