@@ -239,6 +239,7 @@ class KafkaSource(Source[T]):
         """Return new records by partition; none while nothing arrives or the broker is away."""
         started = time.monotonic()
         try:
+            self._take_up_join()
             polled: Mapping[Any, list[Any]] = self._consumer.poll(timeout_ms=self._poll_ms, max_records=most)
         except (self._errors.OffsetOutOfRangeError, self._errors.NoOffsetForPartitionError):
             self._standing.recover()
@@ -258,6 +259,16 @@ class KafkaSource(Source[T]):
         self._contact.check()
         time.sleep(max(0.0, self._poll_ms / 1000 - (time.monotonic() - started)))  # never spin
         return polled
+
+    def _take_up_join(self) -> None:
+        """Have a join that outlasted the poll that began it taken up by the next one.
+
+        kafka-python 3.0 forgets such a join where only a change of the topic's metadata had caused it: the
+        group then waits for this member, and nothing is read any more.
+        """
+        coordinator: Any = getattr(self._consumer, "_coordinator", None)
+        if self._group is not None and getattr(coordinator, "rejoining", False):
+            coordinator.request_rejoin()
 
     def _batch(self, name: Any, records: list[Any], ends: Mapping[int, int]) -> MessageBatch[T] | None:
         """Make a batch and move the position; None if nothing of the records is due."""

@@ -36,7 +36,8 @@ class CsvUserSource(ReaderSource[UserRow]):
     Raises
     ------
     InvalidInput
-        If the file is not there, or has not the target's, a feature's or the user's column.
+        If the file is not there, or has not the target's, a feature's or the user's column, or the user's is
+        the target's.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class CsvUserSource(ReaderSource[UserRow]):
         delimiter: str = ",",
         strict: bool = False,
     ) -> None:
+        _check_user(user, target)
         table = CsvTable(path, delimiter)
         try:
             (place, *_) = column_indices(table.columns, [user, target, *features], table.name)
@@ -72,7 +74,7 @@ class JsonLinesUserSource(ReaderSource[UserRow]):
     Raises
     ------
     InvalidInput
-        If the file is not there.
+        If the file is not there, or the user is the target.
     """
 
     def __init__(
@@ -84,9 +86,8 @@ class JsonLinesUserSource(ReaderSource[UserRow]):
         *,
         strict: bool = False,
     ) -> None:
+        _check_user(user, target)
         wanted = feature_names(features, target)
-        if user == target:
-            raise InvalidInput(f"user = {user!r}: must not be the target")
 
         def convert(line: bytes) -> UserRow:
             record = json_object(line)
@@ -98,6 +99,11 @@ class JsonLinesUserSource(ReaderSource[UserRow]):
             return text, row
 
         super().__init__(JsonLines(path), one_by_one(convert), strict)
+
+
+def _check_user(user: str, target: str) -> None:
+    if user == target:
+        raise InvalidInput(f"user = {user!r}: must not be the target")
 
 
 def _with_users(rows: Convert[R, Row], user_of: Callable[[R], str]) -> Convert[R, UserRow]:

@@ -35,7 +35,8 @@ _PATIENCE_SECONDS = 1.0  # before one more round's worth
 _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 0.005
 _SAY_SECONDS = 3.0
-_WRITE = 500  # reports handed to the sink at once
+_WRITE = 500  # reports handed to the sink at once, and
+_HOLD_SECONDS = 0.01  # how long one waits for others, if more come
 
 
 class _Line:
@@ -128,6 +129,9 @@ class KafkaDevices:
         self._lines: dict[int, _Line] = {}
         self._seen: dict[bytes, int] = {}  # key: offset of the message taken in
         self._waiting: list[KeyedValue] = []
+        self._handed_on = self._stored_at = self._said_at = time.monotonic()
+        self._stored = 0
+        self._servers = settings.servers
         self._next_look = 0.0
         self.rounds = 0
         """Rounds that were answered."""
@@ -163,7 +167,7 @@ class KafkaDevices:
                 return None
             if self._may_answer(partition):
                 return self._lines[partition].message
-            self._send_waiting()
+            self.hand_on()
             if partition in self._lines:
                 self._lines[partition].grant()
             now = time.monotonic()
@@ -222,18 +226,45 @@ class KafkaDevices:
         self.rounds += line.sent == 0
         line.count()
         self.sent += 1
-        if len(self._waiting) >= _WRITE or not line.open:
-            self._send_waiting()
+        held = time.monotonic() - self._handed_on
+        if held >= _HOLD_SECONDS or len(self._waiting) >= _WRITE or not line.open:
+            self.hand_on()
 
-    def _send_waiting(self) -> None:
+    def hand_on(self) -> None:
+        """Let the reports go that wait for others to go with them; to be called before any wait.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If none was stored for the settings' ``wait_seconds``, although some were sent.
+        """
         items, self._waiting = self._waiting, []
-        if items:
-            self._sink.write(items)
+        self._handed_on = time.monotonic()
+        self._sink.write(items)
+        self._check_stored(len(items), self._handed_on)
+
+    def _check_stored(self, new: int, now: float) -> None:
+        """Notice a broker that takes nothing any more; the ``new`` reports have only just been handed on."""
+        stored = self.sent - self.in_doubt
+        if stored > self._stored or self.in_doubt <= new:
+            self._stored, self._stored_at, self._said_at = stored, now, now
+            return
+        gone = f"Kafka at {self._servers}: stored no report for {now - self._stored_at:.0f} s"
+        if now - self._stored_at >= self._wait_seconds:
+            raise BrokerUnavailable(gone)
+        if now - self._said_at >= _SAY_SECONDS:
+            self._said_at = now
+            self._say(gone)
 
     def flush(self) -> None:
         """Return when everything sent is stored; BrokerUnavailable if that takes too long."""
-        self._send_waiting()
+        self.hand_on()
         self._sink.flush()
+
+    @property
+    def in_doubt(self) -> int:
+        """Number of reports among those sent that are not known to be stored."""
+        return len(self._waiting) + self._sink.waiting
 
     def __enter__(self) -> Self:
         """Return itself."""

@@ -14,6 +14,7 @@ from .options import CampaignFile, Level, RejectsOutput
 __all__ = ["serve"]
 
 _NOT_SAVED = 1
+_REFUSED = 2
 
 
 def serve(
@@ -105,7 +106,8 @@ def serve(
         --kafka-option sasl_plain_username=me \
         --kafka-option sasl_plain_password=env:KAFKA_PASSWORD
     """
-    from ...errors import InvalidInput
+    from ...errors import InvalidInput, LdpStreamError
+    from ..service.logs import JsonLog
     from ..service.settings import ServiceSettings
     from .files_out import check_writable
     from .kafka_choice import read_settings
@@ -140,8 +142,16 @@ def serve(
         if kafka_option or kafka_config or group or replication:
             raise InvalidInput("--kafka-option, --kafka-config, --group, --replication: need --kafka")
         places = FilePlaces(str(reports), parameters, estimates, rejects)
-    with ExitStack() as held:
-        stop = held.enter_context(StopSignals())
-        saved = serve_until_stopped(definition, places, checkpoint, horizon, settings, log_json, stop, held)
+    try:
+        with ExitStack() as held:
+            stop = held.enter_context(StopSignals())
+            saved = serve_until_stopped(
+                definition, places, checkpoint, horizon, settings, log_json, stop, held
+            )
+    except (LdpStreamError, OSError) as error:
+        if not log_json:
+            raise
+        JsonLog()("error", "failed", str(error))
+        raise typer.Exit(_REFUSED) from None
     if not saved:
         raise typer.Exit(_NOT_SAVED)

@@ -148,7 +148,7 @@ def _start(
             f"not of {campaign.name} ({campaign.digest_prefix}); choose another --checkpoint"
         )
     if found.recovered:
-        log("warning", "recovered", f"{path}: the newest save is damaged; this goes on from the one before")
+        log("warning", "recovered", f"{path}: one of its two saves is damaged; going on from the sound one")
     return ServiceState.of(found, campaign, tokens), dict(source_position(found))
 
 

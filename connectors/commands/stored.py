@@ -79,7 +79,7 @@ def open_checkpoint(path: Path, checkpoint: Checkpoint) -> Stored:
             f"{path}: does not hold a campaign that this release can read: {error}"
         ) from None
     if checkpoint.recovered:
-        note(f"{path}: the newest save is damaged; this is the one before")
+        note(f"{path}: one of its two saves is damaged; this is the sound one")
     return Stored(campaign, Aggregator.restore(campaign, checkpoint.state), dict(checkpoint.position))
 
 

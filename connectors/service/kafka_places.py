@@ -18,7 +18,7 @@ __all__ = ["ESTIMATE_KEY", "KafkaOutlet", "open_kafka"]
 ESTIMATE_KEY = b"all"
 """The key of the estimate over all partitions."""
 
-_FLUSH_SECONDS = 2.0
+_FLUSH_SECONDS = 1.0
 _CLOSE_SECONDS = 0.5
 
 

@@ -94,8 +94,7 @@ class ServiceState:
             self.refused[number, reason] += count
         offsets, items = batch.offsets, batch.items
         return [
-            Letter(reason, detail, number, offsets[place], items[place])
-            for place, reason, detail in refusals
+            Letter(reason, detail, number, offsets[place], items[place]) for place, reason, detail in refusals
         ]
 
     def pooled(self) -> Aggregator:

@@ -108,9 +108,7 @@ class Admission:
             first = stop
         return refused
 
-    def _fold_piece(
-        self, first: int, offsets: NDArray[np.int64], messages: Sequence[bytes]
-    ) -> list[Refusal]:
+    def _fold_piece(self, first: int, offsets: NDArray[np.int64], messages: Sequence[bytes]) -> list[Refusal]:
         """Fold messages no farther apart than the horizon; ``first`` is the first one's place."""
         parsed = decode_messages(messages, self._campaign.digest_prefix, self._width)
         foreign, broken = Reason.OTHER_CAMPAIGN, Reason.NOT_A_REPORT

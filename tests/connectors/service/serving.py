@@ -10,7 +10,7 @@ import time
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,14 +89,22 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, *arguments: object, stdin: int = subprocess.DEVNULL) -> Iterator[Served]:
-    """Start ``serve`` with these arguments; it does not outlive the context."""
+def served(
+    folder: Path, *arguments: object, stdin: int = subprocess.DEVNULL, terminal: int | None = None
+) -> Iterator[Served]:
+    """Start ``serve`` with these arguments; it does not outlive the context.
+
+    Its log goes to a file of the folder, or to a terminal.
+    """
     number = sum(1 for _ in folder.glob("serve-*.log"))
     path = folder / f"serve-{number}.log"
     with (
         path.open("wb") as log,
         subprocess.Popen(
-            [*COMMAND, "serve", *map(str, arguments)], stdin=stdin, stdout=log, stderr=log
+            [*COMMAND, "serve", *map(str, arguments)],
+            stdin=stdin,
+            stdout=log,
+            stderr=log if terminal is None else terminal,
         ) as process,
     ):
         try:
@@ -130,8 +138,10 @@ class Stand:
         self.file = write_campaign(folder, self.campaign)
         self.checkpoint = folder / "state.ckpt"
 
-    def serve(self, *options: object, checkpoint: Path | None = None) -> Any:
-        """Start the service, with short times; a context."""
+    def serve(
+        self, *options: object, checkpoint: Path | None = None, terminal: int | None = None
+    ) -> AbstractContextManager[Served]:
+        """Start the service, with short times."""
         return served(
             self.folder,
             self.file,
@@ -144,6 +154,7 @@ class Stand:
             "--save-seconds",
             0.1,
             *options,
+            terminal=terminal,
         )
 
     def log(self, partition: int = 0) -> list[tuple[int, bytes]]:
