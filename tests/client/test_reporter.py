@@ -302,6 +302,36 @@ def test_simulated_users_are_different_users() -> None:
         devices.resend()
 
 
+@given(st.binary(min_size=16, max_size=16), st.integers(1, 1 << 16), st.integers(0, 2**53 - 1))
+def test_a_simulation_reports_as_the_user_of_a_token(token: bytes, partitions: int, seed: int) -> None:
+    """The report carries that token and the parameters' round, and what the channel makes of the record."""
+    campaign = _campaign(partitions=partitions)
+    partition, chain = campaign.route(int.from_bytes(token))
+    parameters = _parameters(campaign, partition)
+    devices = Reporter.simulated(campaign, seed=seed)
+    report = devices.report_as(token, RECORD, 14.0, parameters)
+    assert isinstance(report, CategoryReport)
+    assert (report.token, report.chain, report.round) == (token.hex(), chain, parameters.round)
+    payload = Reporter.simulated(campaign, seed=seed).privatize(RECORD, 14.0, parameters.chains[chain].beta)
+    assert CategoryPayload(report.block, report.category) == payload
+
+
+def test_a_token_answers_its_own_partition_only() -> None:
+    """Parameters of another partition than the token's are refused."""
+    devices = Reporter.simulated(campaign := _campaign(partitions=2), seed=3)
+    with pytest.raises(CampaignMismatch, match=r"parameters\.partition = 0: must be 1, by the token"):
+        devices.report_as(bytes(15) + b"\x01", RECORD, 14.0, _parameters(campaign, 0))
+
+
+def test_a_device_stands_for_no_other_user(tmp_path: Path) -> None:
+    """On a device report_as is refused, and nothing is spent."""
+    device = Reporter(CAMPAIGN, ledger := Ledger(tmp_path / "device.sqlite"))
+    with pytest.raises(InvalidInput, match=r"report_as: only Reporter\.simulated"):
+        device.report_as(bytes(16), RECORD, 14.0, _parameters())
+    assert device.resend() is None
+    assert ledger.spent == PrivacyBudget(0.0)
+
+
 # ---------------------------------------------------------------------- whatever the record holds
 
 

@@ -162,7 +162,7 @@ def test_a_broker_that_is_killed_while_reading_publishing_and_stopping(
     stand = Stand(tmp_path, own_broker.bootstrap, unique_name)
     log = mixed_log(stand.campaign, 60_000, seed=2)
     send(stand.settings, stand.topics.reports, log[:40_000])
-    with stand.serve() as service:
+    with stand.serve("--repeat-seconds", 0.5) as service:  # so that there always is something to publish
         service.says("refused")  # a first batch of the backlog is read
         own_broker.kill()
         own_broker.start()
