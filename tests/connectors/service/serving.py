@@ -316,6 +316,13 @@ def assert_counted(counted: CountedTokens, plain: PlainFold, offset: int, horizo
     assert known.tolist() == [*expected, *[False] * 1000]
 
 
+def assert_letters(stand: Stand, log: list[tuple[int, bytes]], plain: PlainFold) -> None:
+    """Check that every refused message has at least one dead letter, and no other message has one."""
+    letters = {(letter["offset"], letter["reason"], letter["raw"]) for letter in stand.letters()}
+    raw = dict(log)
+    assert letters == {(offset, str(reason), raw[offset]) for offset, reason in plain.refused}
+
+
 def wait_for(true: Callable[[], bool], limit: float = LIMIT) -> None:
     """Wait until something is so, looking rarely: each look may ask a broker."""
     end = time.monotonic() + limit

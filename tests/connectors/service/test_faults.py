@@ -7,9 +7,8 @@ import random
 import resource
 import shutil
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -17,18 +16,13 @@ import pytest
 
 from ldp_stream.connectors.base import MessageBatch
 from ldp_stream.connectors.checkpoints import FileCheckpoint
-from ldp_stream.connectors.kafka import KafkaSink, KafkaSource, KeyedValue
 from ldp_stream.connectors.service.state import ServiceState, source_position
 from ldp_stream.connectors.service.tokens import CountedTokens
 from ldp_stream.errors import InvalidSnapshot
 from tests.connectors.kafka_support import (
     delete_records,
-    make_topic,
-    numbered,
     remake_topic,
     send,
-    settings_of,
-    take,
     until,
 )
 from tests.connectors.service.parts import campaign
@@ -36,6 +30,7 @@ from tests.connectors.service.serving import (
     HORIZON,
     Served,
     Stand,
+    assert_letters,
     check_fold,
     mixed_log,
     saved,
@@ -44,61 +39,9 @@ from tests.connectors.service.serving import (
     wait_for,
     write_campaign,
 )
+from tests.connectors.service.writer import Writer
 from tests.kafka_broker import Broker, Reachable
 from tests.server.plain_fold import PlainFold, plain_fold
-
-PIECE = 100  # messages that are sent at once
-
-
-class Writer:
-    """Sends a log to a topic from a thread of its own, as far as it is allowed to."""
-
-    def __init__(self, stand: Stand, log: Sequence[bytes], pause: float = 0.005) -> None:
-        self._stand = stand
-        self._log = log
-        self._pause = pause
-        self._allowed = threading.Semaphore(0)
-        self._left = len(log)
-        self._ended = threading.Event()
-        self.fault: Exception | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def allow(self, n: int | None = None) -> None:
-        """Let it send n more messages, or all that are left."""
-        n = self._left if n is None else min(n, self._left)
-        self._left -= n
-        self._allowed.release(n)
-
-    def done(self) -> None:
-        """Wait until all is sent."""
-        self._thread.join(120)
-        assert not self._thread.is_alive()
-        assert self.fault is None
-
-    def _run(self) -> None:
-        try:
-            with KafkaSink(self._stand.settings, self._stand.topics.reports, timeout=60.0) as sink:
-                for first in range(0, len(self._log), PIECE):
-                    piece = self._log[first : first + PIECE]
-                    for _ in piece:
-                        self._allowed.acquire()
-                    if self._ended.is_set():
-                        return
-                    sink.write(KeyedValue(None, message, 0) for message in piece)
-                    time.sleep(self._pause)
-                sink.flush()
-        except Exception as error:  # shown by the test that waits for this thread
-            self.fault = error
-
-    def __enter__(self) -> Writer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        self._allowed.release(PIECE)
-        self._thread.join(60)
-
 
 # ---------------------------------------------------------------------- the service is killed
 
@@ -143,78 +86,6 @@ def started_at(service: Served) -> set[int]:
     """Return the offset that a service has said it goes on at, if it came so far."""
     lines = [line for line in service.said if '"start"' in line]
     return {json.loads(line)["position"].get("0", 0) for line in lines}
-
-
-def assert_letters(stand: Stand, log: list[tuple[int, bytes]], plain: PlainFold) -> None:
-    """Check that every refused message has at least one dead letter, and no other message has one."""
-    letters = {(letter["offset"], letter["reason"], letter["raw"]) for letter in stand.letters()}
-    raw = dict(log)
-    assert letters == {(offset, str(reason), raw[offset]) for offset, reason in plain.refused}
-
-
-# ---------------------------------------------------------------------- the broker is killed
-
-
-def test_a_broker_that_is_killed_while_reading_publishing_and_stopping(
-    own_broker: Broker, unique_name: str, tmp_path: Path
-) -> None:
-    """The service stays up, says so, goes on, can be stopped meanwhile, and loses and doubles nothing."""
-    stand = Stand(tmp_path, own_broker.bootstrap, unique_name)
-    log = mixed_log(stand.campaign, 60_000, seed=2)
-    send(stand.settings, stand.topics.reports, log[:40_000])
-    with stand.serve("--repeat-seconds", 0.5) as service:  # so that there always is something to publish
-        service.says("refused")  # a first batch of the backlog is read
-        own_broker.kill()
-        own_broker.start()
-        stand.caught_up(40_000)
-        with Writer(stand, log[40_000:], pause=0.02) as writer:
-            writer.allow(10_000)
-            until(lambda: saved_position(stand.checkpoint)["0"] > 41_000)
-            own_broker.kill()
-            service.says("ERROR")
-            own_broker.start()
-            writer.allow(5_000)
-            service.says("work again")
-            before = saved_position(stand.checkpoint)["0"]
-            until(lambda: saved_position(stand.checkpoint)["0"] > before)
-            own_broker.kill()
-            code = service.stop()
-            assert code in (0, 1)
-            service.says("all of it is in" if code == 0 else "the next start goes on from the last save")
-            own_broker.start()
-            writer.allow()
-            writer.done()
-    kept = stand.log()
-    assert {message for _, message in kept} == set(log)
-    plain = plain_fold(stand.campaign, kept, HORIZON)
-    with stand.serve() as service:
-        stand.caught_up(len(kept))
-        wait_for(lambda: stand.estimate()["n_reports"] == plain.server.n_reports)
-        assert stand.newest(stand.topics.parameters) == plain.server.parameters().model_dump(mode="json")
-        assert service.stop() == 0
-    check_fold(stand.checkpoint, stand.campaign, kept)
-    assert_letters(stand, kept, plain)
-
-
-def test_a_join_that_outlasts_a_poll_is_taken_up(broker: Reachable, unique_name: str) -> None:
-    """A poll that ends between the answers to JoinGroup and SyncGroup does not leave the partition unread."""
-    settings = settings_of(broker.bootstrap)
-    topic = make_topic(settings, unique_name)
-    send(settings, topic, numbered(0, 10))
-    with KafkaSource[bytes](settings, topic, group=unique_name, poll_seconds=0.1) as source:
-        assert take(source, 10) == numbered(0, 10)
-        coordinator = source._consumer._coordinator
-        join = coordinator._do_join_and_sync_async
-
-        async def slow_join() -> bytes:
-            answer: bytes = await join()
-            await coordinator._manager._net.sleep(0.5)
-            return answer
-
-        coordinator._do_join_and_sync_async = slow_join
-        coordinator._assignment_snapshot = {topic: {0, 1}}  # as if the topic had changed since
-        send(settings, topic, numbered(10, 20))
-        assert take(source, 10, limit=20) == numbered(10, 20)
 
 
 # ---------------------------------------------------------------------- the checkpoint is damaged
