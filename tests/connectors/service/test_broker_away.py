@@ -1,4 +1,4 @@
-"""The broker goes away while the service reads, publishes and stops: its state is the plain fold after each."""
+"""The broker goes away while the service reads, publishes and stops: its state stays the plain fold."""
 
 from __future__ import annotations
 
