@@ -202,6 +202,11 @@ class KafkaSource(Source[T]):
 
     # ------------------------------------------------------------------ beyond the contract
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether what was in the logs when the position was set is read; False while nothing is assigned."""
+        return self._standing.caught_up
+
     def lag(self) -> int | None:
         """Return how many offsets lie between the position and the logs' ends as last heard.
 

@@ -70,6 +70,8 @@ class KafkaSink(Sink[KeyedValue]):
         The same in bytes of keys and values.
     linger_seconds
         How long a message may wait for others to go with it.
+    newest_only
+        Of messages with one key that could not be handed on only the newest is kept.
     say, stopping
         As in :func:`~ldp_stream.connectors.kafka_clients.wait_for_broker`, when the sink is made.
 
@@ -92,6 +94,7 @@ class KafkaSink(Sink[KeyedValue]):
         most_waiting: int = 50_000,
         most_bytes: int = 1 << 25,
         linger_seconds: float = 0.005,
+        newest_only: bool = False,
         say: Say = silent,
         stopping: Callable[[], bool] = never,
     ) -> None:
@@ -105,6 +108,8 @@ class KafkaSink(Sink[KeyedValue]):
         self._queue: deque[KeyedValue] = deque()  # taken, not handed on yet
         self._sent: deque[_Sent] = deque()  # handed on, in order; the acknowledged ones leave at the front
         self._bytes = 0  # of keys and values in _sent
+        self._fault: str | None = None  # why something failed that is not stored yet
+        self._newest_only = newest_only
         self._closed = False
         largest = settings.options.get("max_request_size", 1 << 20)
         self._largest = (largest if isinstance(largest, int) else 1 << 20) - _OVERHEAD
@@ -128,6 +133,11 @@ class KafkaSink(Sink[KeyedValue]):
             raise
 
     @property
+    def largest(self) -> int:
+        """The most bytes that key and value of a message may have."""
+        return self._largest
+
+    @property
     def waiting(self) -> int:
         """Number of messages that were taken and are not known to be stored."""
         return len(self._queue) + len(self._sent)
@@ -147,10 +157,30 @@ class KafkaSink(Sink[KeyedValue]):
         for item in new:
             self._check(item)
         self._queue.extend(new)
+        self._keep_newest()
         self._drop_stored()
         if self._sent and self._sent[0].fate.failed():
             self._send_again()
         self._hand_on(time.monotonic() + self._timeout)
+
+    def tend(self) -> None:
+        """Send again what failed, without waiting for it.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If something failed and is not stored yet; the message says why it did.
+        """
+        self._drop_stored()
+        faults = [str(entry.fate.exception) for entry in self._sent if entry.fate.failed()]
+        if faults:
+            self._fault = faults[0]
+            self._send_again()
+        self._hand_on(time.monotonic() + self._timeout)
+        if not self.waiting:
+            self._fault = None
+        if self._fault is not None:
+            raise self._unavailable(self._fault)
 
     def flush(self) -> None:
         """Return when everything taken so far is stored.
@@ -245,9 +275,15 @@ class KafkaSink(Sink[KeyedValue]):
                 self._sent.append(entry)
                 self._bytes += _size(entry.item)
         self._queue.extendleft(reversed(again))
-        for _ in again:
+        self._keep_newest()
+        for _ in range(min(len(again), len(self._queue))):
             self._send(self._queue[0])
             self._queue.popleft()
+
+    def _keep_newest(self) -> None:
+        """Drop from the queue what a newer message with its key replaces."""
+        if self._newest_only and len(self._queue) > 1:
+            self._queue = deque({item.key: item for item in self._queue}.values())
 
     def _unavailable(self, why: str) -> BrokerUnavailable:
         where = f"topic {self.topic!r} at {self._settings.servers}"

@@ -52,6 +52,7 @@ class Standing:
         self.names = {number: named(topic, number) for number in partitions}
         self.lost: dict[int, int] = {}
         self.starts, self.ends = self.bounds()
+        self._goal = self.ends  # where the log ended when the position was set
         self.next = dict(self.starts)
 
     @property
@@ -90,6 +91,7 @@ class Standing:
         """
         wanted = self._read(position)
         starts, self.ends = self.bounds()
+        self._goal = self.ends
         self._place({**starts, **wanted}, starts)
         self.seek(self._consumer.assignment())
 
@@ -150,6 +152,11 @@ class Standing:
             return True
         assigned = self.assigned
         return bool(assigned) and all(self.next[number] >= ends.get(number, 0) for number in assigned)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything before the ends of when the position was set is read, of what is assigned."""
+        return bool(self.assigned) and self.reached(self._goal)
 
     def progress(self, ends: Mapping[int, int]) -> float | None:
         """Return the part before the ends that is read; None without ends."""

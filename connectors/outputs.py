@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, TextIO
@@ -126,6 +127,11 @@ class RejectsFile(Sink[Reject]):
     def flush(self) -> None:
         """Hand what was written to the operating system."""
         self._file.flush()
+
+    def sync(self) -> None:
+        """Return when what was handed over is on the disk, where the file is on one."""
+        with suppress(OSError):  # a pipe or a terminal
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""

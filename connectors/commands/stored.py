@@ -63,6 +63,8 @@ def read_checkpoint(path: Path) -> Stored:
     InvalidSnapshot
         If it is not a sound checkpoint.
     """
+    if path.suffix.lower() in (".toml", ".json") and not is_checkpoint(path):
+        raise InvalidInput(f"{path}: is a campaign's file, and a checkpoint is needed here, or --kafka")
     with FileCheckpoint(path) as store:
         checkpoint = store.load()
     if checkpoint is None:

@@ -27,6 +27,10 @@ class Feed(Protocol):
     def batches(self, size: int) -> Iterator[MessageBatch[bytes]]:
         """Hand out messages of one partition at a time; empty batches while nothing arrives."""
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything that was there at the start, or where it went to, is read."""
+
     def lag(self) -> int | None:
         """Messages that are there and not read yet; None if unknown."""
 
@@ -100,6 +104,11 @@ class ReportLinesFeed(Source[bytes]):
                 progress=file.progress,
                 offsets=[number for number, _ in kept],
             )
+
+    @property
+    def caught_up(self) -> bool:
+        """Always: the files that it publishes to are its own."""
+        return True
 
     def lag(self) -> int | None:
         """Return None: nobody knows how many lines are left."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from ...campaign import Campaign
+from ...errors import InvalidInput
 from ...reports import Parameters
 from ..kafka import KafkaSink, KafkaSource, KeyedValue
-from ..kafka_clients import Say
+from ..kafka_clients import Say, never, silent
 from ..kafka_options import KafkaSettings
 from ..kafka_topics import Topics, ensure_topics
 from .letters import Letter, pack_letters
@@ -18,6 +20,7 @@ __all__ = ["ESTIMATE_KEY", "KafkaOutlet", "open_kafka"]
 ESTIMATE_KEY = b"all"
 """The key of the estimate over all partitions."""
 
+_LEAST_BYTES = 1 << 12
 _FLUSH_SECONDS = 1.0
 _CLOSE_SECONDS = 0.5
 
@@ -31,18 +34,39 @@ class KafkaOutlet:
         Where Kafka is.
     topics
         The topics, which must be there.
+    say, stopping
+        As in :func:`~ldp_stream.connectors.kafka_clients.wait_for_broker`.
+
+    Raises
+    ------
+    InvalidInput
+        If a topic is not there, or messages may be too small for dead letters.
+    BrokerUnavailable
+        If Kafka does not answer in time.
     """
 
-    def __init__(self, settings: KafkaSettings, topics: Topics) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topics: Topics,
+        say: Say = silent,
+        stopping: Callable[[], bool] = never,
+    ) -> None:
         with ExitStack() as opened:
 
-            def sink(topic: str, linger_seconds: float = 0.005) -> KafkaSink:
-                made = KafkaSink(settings, topic, timeout=_FLUSH_SECONDS, linger_seconds=linger_seconds)
+            def sink(topic: str, **options: Any) -> KafkaSink:
+                made = KafkaSink(
+                    settings, topic, timeout=_FLUSH_SECONDS, say=say, stopping=stopping, **options
+                )
                 return opened.enter_context(made)
 
-            self._parameters = sink(topics.parameters, linger_seconds=0.0)  # devices wait for them
-            self._estimates = sink(topics.estimates)
+            self._parameters = sink(topics.parameters, linger_seconds=0.0, newest_only=True)
+            self._estimates = sink(topics.estimates, newest_only=True)
             self._rejected = sink(topics.rejected)
+            if self._rejected.largest < _LEAST_BYTES:
+                raise InvalidInput(
+                    f"max_request_size: must leave at least {_LEAST_BYTES} bytes to a message of dead letters"
+                )
             opened.pop_all()
 
     def parameters(self, message: Parameters) -> None:
@@ -55,7 +79,13 @@ class KafkaOutlet:
 
     def letters(self, letters: Sequence[Letter]) -> None:
         """Send the letters, many in a message."""
-        self._rejected.write(KeyedValue(None, packed) for packed in pack_letters(letters))
+        packed = pack_letters(letters, self._rejected.largest)
+        self._rejected.write(KeyedValue(None, message) for message in packed)
+
+    def tend(self) -> None:
+        """Send again the parameters and estimates that failed."""
+        for sink in (self._parameters, self._estimates):
+            sink.tend()
 
     def settle(self) -> None:
         """Return when the letters are stored."""
@@ -109,7 +139,7 @@ def open_kafka(
         If Kafka does not answer in time.
     """
     topics = ensure_topics(settings, campaign, replication, say, stopping)
-    outlet = held.enter_context(KafkaOutlet(settings, topics))
+    outlet = held.enter_context(KafkaOutlet(settings, topics, say, stopping))
     feed: KafkaSource[bytes] = held.enter_context(
         KafkaSource(
             settings,

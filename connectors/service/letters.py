@@ -2,7 +2,8 @@
 
 One JSON object a letter, ``{"reason", "detail", "partition", "offset", "raw"}``, raw in base64. Letters that
 arise together are packed into one message, one a line, since on a stream a message each would cost far more
-than reading what it holds.
+than reading what it holds. Bytes that are too many for a message are spread over several lines, in order,
+which also have ``"part"`` and ``"parts"``: k and n, for the k-th of n pieces from 1.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ...server.admission import Reason
 
 __all__ = ["Letter", "pack_letters"]
 
-_MOST_BYTES = 1 << 18  # of a message, unless one letter alone is longer
+_MOST_BYTES = 1 << 18  # of a message
+_HEAD_BYTES = 2048  # of a letter's line at most, besides the raw bytes
 
 
 class Letter(NamedTuple):
@@ -41,6 +43,17 @@ class Letter(NamedTuple):
     offset: int
     raw: bytes
 
+    def to_lines(self, most: int) -> Iterator[bytes]:
+        """Yield the letter as lines of JSON of at most ``most`` bytes: one unless it has too many bytes."""
+        room = (most - _HEAD_BYTES) // 4 * 3
+        if len(self.raw) <= room:
+            yield self.to_json()
+            return
+        pieces = range(0, len(self.raw), room)
+        for number, first in enumerate(pieces, 1):
+            line = self._replace(raw=self.raw[first : first + room]).to_json()
+            yield b'%b,"part":%d,"parts":%d}' % (line[:-1], number, len(pieces))
+
     def to_json(self) -> bytes:
         """Return the letter as one line of JSON.
 
@@ -58,16 +71,17 @@ def _head(reason: Reason, detail: str, partition: int) -> bytes:
     return f'{{"reason":"{reason}","detail":{json.dumps(detail)},"partition":{partition},'.encode()
 
 
-def pack_letters(letters: Sequence[Letter]) -> Iterator[bytes]:
-    """Yield messages that hold the letters, in order, one a line."""
+def pack_letters(letters: Sequence[Letter], most: int = _MOST_BYTES) -> Iterator[bytes]:
+    """Yield messages of at most ``most`` bytes that hold the letters, in order, one a line."""
+    most = min(most, _MOST_BYTES)
     lines: list[bytes] = []
     size = 0
     for letter in letters:
-        line = letter.to_json()
-        if lines and size + len(line) > _MOST_BYTES:
-            yield b"\n".join(lines)
-            lines, size = [], 0
-        lines.append(line)
-        size += len(line) + 1
+        for line in letter.to_lines(most):
+            if lines and size + len(line) > most:
+                yield b"\n".join(lines)
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line) + 1
     if lines:
         yield b"\n".join(lines)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from ...errors import BrokerUnavailable
+from ...errors import BrokerUnavailable, InvalidInput, LdpStreamError
 from ...server.admission import Reason
 from ..base import CheckpointStore, MessageBatch
 from .feeds import Feed
@@ -28,6 +28,8 @@ from .settings import ServiceSettings
 from .state import ServiceState
 
 __all__ = ["Pending", "Service"]
+
+_SAY_AGAIN_SECONDS = 10.0  # between two lines about one fault
 
 
 class Pending(Protocol):
@@ -100,7 +102,10 @@ class Service:
         self._next_log = self.started + settings.log_seconds
         self._unsaved = True  # the first save also shows that the file can be written
         self._stuck = False  # what must be stored could not be
+        self._unpublished = False
         self._failing: str | None = None
+        self._say_again = self.started
+        self._said = self.started, 0  # when progress was last said, and the messages of this run by then
         self._warned: set[Reason] = set()
 
     def run(self) -> bool:
@@ -111,8 +116,12 @@ class Service:
             if self._due() and not self._save():
                 self._pause()
                 continue
-            with self._waiting():
-                batch = next(batches, None)
+            try:
+                with self._waiting():
+                    batch = next(batches, None)
+            except LdpStreamError:  # what was folded is sound
+                self.finish()
+                raise
             if batch is None:
                 break
             self._take(batch)
@@ -150,17 +159,30 @@ class Service:
 
     def _publish(self, *, last: bool = False) -> None:
         """Send what is new. What a broker does not take now is sent again in its time: the newest counts."""
+        if not self.feed.caught_up:  # an older state than has been published would mislead the devices
+            return
         try:
             self._publisher.publish()
             if last:
                 self._publisher.estimate()
-        except (BrokerUnavailable, OSError) as error:
+        except (BrokerUnavailable, OSError, InvalidInput) as error:
+            self._unpublished = True
             self._say_failing(f"not published: {error}; trying again")
+        else:
+            self._unpublished = False
+            self._say_working()
 
     def _say_failing(self, text: str) -> None:
-        if text != self._failing:
-            self._failing = text
+        now = self._clock()
+        if self._failing is None or now >= self._say_again:
+            self._say_again = now + _SAY_AGAIN_SECONDS
             self._log("error", "failing", text)
+        self._failing = text
+
+    def _say_working(self) -> None:
+        if self._failing is not None and not self._stuck and not self._unpublished:
+            self._failing = None
+            self._log("info", "works again", "publishing and saving work again")
 
     def _due(self) -> bool:
         """Say whether it is time to save, or something could not be stored when it last was."""
@@ -180,9 +202,7 @@ class Service:
             self._say_failing(f"not saved: {error}; trying again")
             return False
         self._stuck = False
-        if self._failing is not None:
-            self._failing = None
-            self._log("info", "works again", "publishing and saving work again")
+        self._say_working()
         self._next_save = now + self._settings.save_seconds
         if self._unsaved:
             self._unsaved = False
@@ -214,7 +234,10 @@ class Service:
                 )
 
     def _say_progress(self) -> None:
-        facts = self.facts()
+        now = self._clock()
+        then, before = self._said
+        self._said = now, self.messages
+        facts = {**self.facts(), "rate": (self.messages - before) / max(now - then, 1e-9)}
         lag = "" if facts["lag"] is None else f", {facts['lag']:,} waiting"
         self._log(
             "info",

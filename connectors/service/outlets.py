@@ -18,13 +18,22 @@ class Outlet(Protocol):
     """Takes what the service publishes."""
 
     def parameters(self, message: Parameters) -> None:
-        """Publish the parameters of one partition; the newest counts."""
+        """Publish the parameters of one partition; the newest counts.
+
+        Raises
+        ------
+        BrokerUnavailable, OSError
+            If that fails; they are taken all the same, here and below.
+        """
 
     def estimate(self, message: bytes) -> None:
-        """Publish an estimate, as JSON; the newest counts."""
+        """Publish an estimate, as JSON; the newest counts. Raises as :meth:`parameters` does."""
+
+    def tend(self) -> None:
+        """Try again what was taken for publication and failed; raise while some of it is not there."""
 
     def letters(self, letters: Sequence[Letter]) -> None:
-        """Take dead letters; they are safe when :meth:`settle` returns."""
+        """Take dead letters; they are safe when :meth:`settle` returns. Raises as :meth:`parameters` does."""
 
     def settle(self) -> None:
         """Return when everything taken so far is safe.
@@ -53,16 +62,25 @@ class FileOutlet:
         self._estimates = estimates
         self._rejects = None if rejects is None else RejectsFile(rejects, append=True)
         self._waiting: list[Letter] = []
+        self._unwritten: dict[Path, bytes] = {}
 
     def parameters(self, message: Parameters) -> None:
         """Replace the file of parameters."""
         if self._parameters is not None:
-            write_whole(self._parameters, message.model_dump_json().encode() + b"\n")
+            self._unwritten[self._parameters] = message.model_dump_json().encode() + b"\n"
+            self.tend()
 
     def estimate(self, message: bytes) -> None:
         """Replace the file of the estimate."""
         if self._estimates is not None:
-            write_whole(self._estimates, message + b"\n")
+            self._unwritten[self._estimates] = message + b"\n"
+            self.tend()
+
+    def tend(self) -> None:
+        """Write what is not written yet."""
+        for path, content in list(self._unwritten.items()):
+            write_whole(path, content)
+            del self._unwritten[path]
 
     def letters(self, letters: Sequence[Letter]) -> None:
         """Keep the letters for the next settling."""
@@ -77,6 +95,8 @@ class FileOutlet:
                 for letter in self._waiting
             )
             self._rejects.flush()
+            if self._waiting:
+                self._rejects.sync()
             self._waiting = []
 
     def close(self) -> None:

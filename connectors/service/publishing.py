@@ -42,26 +42,30 @@ class Publisher:
         self._rounds: dict[int, tuple[int, float]] = {}  # partition: the round last sent, when
         self._next_estimate = clock()
         self._sent: tuple[int, int] | None = None  # reports and refusals of the estimate last sent
+        self._sent_at = 0.0
 
     def publish(self) -> None:
         """Send the parameters of every partition with a new round, and the estimate if it is time."""
         now = self._clock()
+        self._outlet.tend()
         for server in self._state.servers:
             number, when = self._rounds.get(server.partition, (-1, now))
             current = server.round
             if current != number or now - when >= self._settings.repeat_seconds:
-                self._outlet.parameters(server.parameters())
                 self._rounds[server.partition] = current, now
+                self._outlet.parameters(server.parameters())
         if now >= self._next_estimate:
-            self.estimate()
             self._next_estimate = now + self._settings.publish_seconds
+            self.estimate()
 
     def estimate(self) -> None:
-        """Send the estimate, unless nothing has changed since it was last sent."""
+        """Send the estimate, if it has changed or was last sent ``repeat_seconds`` ago."""
+        now = self._clock()
         refused = self._state.by_reason()
         stand = self._state.n_reports, refused.total()
-        if stand == self._sent:
+        if stand == self._sent and now - self._sent_at < self._settings.repeat_seconds:
             return
+        self._sent, self._sent_at = stand, now
         estimate = self._state.pooled().estimate(self._settings.level)
         facts = {
             "rejected": dict(sorted((str(reason), count) for reason, count in refused.items())),
@@ -69,4 +73,3 @@ class Publisher:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         self._outlet.estimate(estimate_to_json(estimate, **facts))
-        self._sent = stand

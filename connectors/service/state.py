@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ...campaign import Campaign
-from ...errors import InvalidSnapshot
+from ...errors import InvalidInput, InvalidSnapshot
 from ...server.admission import Admission, Counted, Reason
 from ...server.aggregator import Aggregator
 from ..base import Checkpoint, MessageBatch, Position
@@ -89,6 +89,10 @@ class ServiceState:
     def fold(self, batch: MessageBatch[bytes]) -> list[Letter]:
         """Fold what counts of one partition's messages, in order; return the others as dead letters."""
         number = batch.partition
+        if number not in self._folds:
+            raise InvalidInput(
+                f"partition = {number}: the campaign has {len(self._folds)}: its topic must have as many"
+            )
         refusals = self._folds[number].fold(batch.offsets, batch.items)
         for reason, count in Counter(reason for _, reason, _ in refusals).items():
             self.refused[number, reason] += count

@@ -101,6 +101,11 @@ class Log:
             if empty:
                 yield MessageBatch([], self.position)
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether all that is there is read."""
+        return True
+
     def lag(self) -> int:
         """Return what is left."""
         return sum(len(all_) - self._position[number] for number, all_ in enumerate(self._messages))
@@ -134,6 +139,11 @@ class Outlet:
         if self.fault is not None:
             raise self.fault
         self.sent_estimates.append(message)
+
+    def tend(self) -> None:
+        """Fail, if so set."""
+        if self.fault is not None:
+            raise self.fault
 
     def letters(self, letters: Sequence[Letter]) -> None:
         """Keep them."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from ldp_stream.connectors.base import MessageBatch
 from ldp_stream.connectors.checkpoints import FileCheckpoint
 from ldp_stream.connectors.kafka import KafkaSource
+from ldp_stream.connectors.kafka_topics import Topics
 from ldp_stream.connectors.service.kafka_places import KafkaOutlet
 from ldp_stream.connectors.service.loop import Service
 from ldp_stream.connectors.service.settings import ServiceSettings
 from ldp_stream.connectors.service.state import ServiceState
 from ldp_stream.connectors.service.tokens import CountedTokens
 from tests.connectors.kafka_support import make_topic, numbered, send, settings_of, take, until
-from tests.connectors.service.parts import Log
+from tests.connectors.service.parts import Log, campaign, honest_log
 from tests.connectors.service.serving import (
     HORIZON,
     Served,
@@ -72,8 +74,8 @@ def test_a_broker_that_is_killed_while_reading_publishing_and_stopping(
 
 
 def silences(service: Served) -> int:
-    """How often the service has said that Kafka does not answer."""
-    return sum("no contact with Kafka" in line for line in service.said)
+    """How often the service has said that Kafka does not answer, to its reading or to its writing."""
+    return sum("no contact with Kafka" in line or "ERROR" in line for line in service.said)
 
 
 def test_a_join_that_outlasts_a_poll_is_taken_up(broker: Reachable, unique_name: str) -> None:
@@ -141,3 +143,56 @@ def test_a_broker_that_does_not_take_dead_letters(
     assert [event for event in said if event in ("failing", "works again")] == ["failing", "works again"]
     assert at_the_fault == [{"0": 1_000}]
     assert_letters(stand, list(enumerate(log)), check_fold(stand.checkpoint, stand.campaign, enumerate(log)))
+
+
+def test_a_message_of_any_size_that_is_no_report_is_a_dead_letter(
+    broker: Reachable, unique_name: str, tmp_path: Path
+) -> None:
+    """Junk as large as the broker takes does not stop the service, and all of its bytes are in the letters."""
+    stand = Stand(tmp_path, broker.bootstrap, unique_name)
+    (good,) = honest_log(stand.campaign, 20)
+    junk = [b"\xff" * 1_000_000, bytes(range(250)) * 3200]
+    send(stand.settings, stand.topics.reports, [*junk, *good])
+    with stand.serve() as service:
+        stand.caught_up(22)
+        assert service.stop() == 0
+    assert stand.estimate()["n_reports"] == 20
+    found: dict[int, bytes] = {}
+    for letter in stand.letters():
+        found[letter["offset"]] = found.get(letter["offset"], b"") + letter["raw"]
+    assert found == dict(enumerate(junk))
+
+
+def test_a_topic_that_refuses_what_is_published_is_said(
+    broker: Reachable, unique_name: str, tmp_path: Path
+) -> None:
+    """Parameters that Kafka does not take are an error on the log, and reports count all the same."""
+    topics = Topics.of(campaign(name=unique_name))
+    settings = settings_of(broker.bootstrap)
+    make_topic(settings, topics.parameters, max_message_bytes="50", cleanup_policy="compact")
+    stand = Stand(tmp_path, broker.bootstrap, unique_name)
+    (good,) = honest_log(stand.campaign, 20)
+    send(settings, topics.reports, good)
+    with stand.serve() as service:
+        assert topics.parameters in service.says("ERROR: not published")
+        stand.caught_up(20)
+        assert service.stop() == 0
+    assert stand.estimate()["n_reports"] == 20
+
+
+def test_a_second_service_without_a_partition_publishes_nothing(
+    broker: Reachable, unique_name: str, tmp_path: Path
+) -> None:
+    """Started beside one that has the partition, it does not overwrite what that one has published."""
+    stand = Stand(tmp_path, broker.bootstrap, unique_name)
+    (good,) = honest_log(stand.campaign, 500)
+    send(stand.settings, stand.topics.reports, good)
+    with stand.serve() as service:
+        stand.caught_up(500)
+        wait_for(lambda: stand.estimate()["n_reports"] == 500)
+        with stand.serve(checkpoint=tmp_path / "b.ckpt") as second:
+            time.sleep(6.0)  # whichever of the two the group gives the partition to
+            assert second.stop() == 0
+        assert stand.estimate()["n_reports"] == 500
+        assert service.stop() == 0
+    assert stand.estimate()["n_reports"] == 500
