@@ -148,7 +148,7 @@ def test_a_broker_that_does_not_take_dead_letters(
 def test_a_message_of_any_size_that_is_no_report_is_a_dead_letter(
     broker: Reachable, unique_name: str, tmp_path: Path
 ) -> None:
-    """Junk as large as the broker takes does not stop the service, and all of its bytes are in the letters."""
+    """Junk as large as the broker takes does not stop the service, and all its bytes are in the letters."""
     stand = Stand(tmp_path, broker.bootstrap, unique_name)
     (good,) = honest_log(stand.campaign, 20)
     junk = [b"\xff" * 1_000_000, bytes(range(250)) * 3200]
