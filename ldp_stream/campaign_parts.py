@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
+from math import floor, prod
 from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
@@ -11,19 +13,25 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
+    Tag,
     model_validator,
 )
 
 from .scale import INTERCEPT, Axis
+from .tree import ChainTree
 
 __all__ = [
     "CQXChannel",
     "Channel",
+    "DivideAndConquer",
     "Epsilon",
     "Feature",
     "Features",
+    "HiGrad",
+    "Inference",
     "Name",
     "NoChannel",
     "PowerSteps",
@@ -32,11 +40,13 @@ __all__ = [
     "SelfNormalized",
     "Target",
     "Tau",
+    "Taus",
     "Tuning",
     "Whole",
 ]
 
 _MAX_STALENESS = 4  # rounds: (4 + 1) stability <= 3/2, so that late reports leave the chain stable
+_MOST_CHAINS = 1 << 10  # of one quantile level in one partition
 _LARGEST_BOUND, _SMALLEST_WIDTH = 1e30, 1e-30  # of a range, so that no coefficient overflows
 
 
@@ -54,6 +64,20 @@ Real = Annotated[float, BeforeValidator(_number), AfterValidator(_unsigned_zero)
 Whole = Annotated[int, BeforeValidator(_number)]  # 2 and 2.0 are the same number, 2.5 is refused
 Epsilon = Annotated[Real, Field(gt=0)]
 Tau = Annotated[Real, Field(gt=0, lt=1)]
+
+
+def _is_several(value: object) -> str:
+    return "several" if isinstance(value, list | tuple) else "one"
+
+
+def _increasing(levels: tuple[float, ...]) -> tuple[float, ...]:
+    if any(a >= b for a, b in pairwise(levels)):
+        raise ValueError(f"{list(levels)} must increase")
+    return levels
+
+
+_Levels = Annotated[tuple[Tau, ...], Field(min_length=2, max_length=64), AfterValidator(_increasing)]
+Taus = Annotated[Annotated[Tau, Tag("one")] | Annotated[_Levels, Tag("several")], Discriminator(_is_several)]
 Tuning = Annotated[Real, Field(ge=1e-9, le=1e9)]  # so that no step, round or coefficient over- or underflows
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
@@ -142,9 +166,77 @@ Channel = Annotated[CQXChannel | NoChannel, Field(discriminator="kind")]
 
 
 class SelfNormalized(Section):
-    """Self-normalized (random scaling) confidence intervals from one chain of averages."""
+    """Self-normalized (random scaling) confidence sets from one chain of averages."""
 
     kind: Literal["sn"] = "sn"
+
+    def tree(self, partitions: int) -> ChainTree:
+        """Return the tree of a partition's chains."""
+        del partitions
+        return ChainTree()
+
+
+class DivideAndConquer(Section):
+    """Confidence sets from the spread of the averages of ``chains`` independent chains in each partition."""
+
+    kind: Literal["dc"] = "dc"
+    chains: Annotated[Whole, Field(ge=2, le=_MOST_CHAINS)]
+
+    def tree(self, partitions: int) -> ChainTree:
+        """Return the tree of a partition's chains: leaves under a root that folds nothing."""
+        del partitions
+        return ChainTree((self.chains,), (0,))
+
+
+_Branching = Annotated[tuple[Annotated[Whole, Field(ge=2, le=64)], ...], Field(min_length=1, max_length=6)]
+
+
+class HiGrad(Section):
+    """Confidence sets from a tree of chains (HiGrad).
+
+    Either ``segments``, the reports n_0..n_L that each node of level l folds in each partition, or
+    ``horizon``, the reports of the whole campaign, and ``ratio``, n_{l+1}/n_l.
+    """
+
+    kind: Literal["higrad"] = "higrad"
+    branching: _Branching = (2, 2)
+    segments: tuple[Annotated[Whole, Field(ge=1)], ...] | None = None
+    horizon: Annotated[Whole, Field(ge=1, le=1 << 53)] | None = None
+    ratio: Annotated[Real, Field(ge=0.01, le=100)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if prod(self.branching) > _MOST_CHAINS:
+            raise ValueError(f"branching = {list(self.branching)}: must have at most {_MOST_CHAINS} leaves")
+        if (self.segments is None) == (self.horizon is None):
+            raise ValueError("must have either segments or horizon (with or without ratio)")
+        if self.segments is None:
+            return self
+        if self.ratio is not None:
+            raise ValueError("ratio goes with horizon, not with segments")
+        if len(self.segments) != len(self.branching) + 1:
+            raise ValueError(
+                f"segments = {list(self.segments)}: must have one more entry than branching = "
+                f"{list(self.branching)}"
+            )
+        return self
+
+    def planned(self, partitions: int) -> tuple[int, ...]:
+        """Return n_0..n_L of each partition."""
+        if self.segments is not None:
+            return self.segments
+        assert self.horizon is not None
+        ratio = 2.0 if self.ratio is None else self.ratio
+        widths = [prod(self.branching[:level]) for level in range(len(self.branching) + 1)]
+        share = self.horizon / partitions / sum(width * ratio**level for level, width in enumerate(widths))
+        return tuple(max(1, floor(share * ratio**level)) for level in range(len(widths)))
+
+    def tree(self, partitions: int) -> ChainTree:
+        """Return the tree of a partition's chains."""
+        return ChainTree(self.branching, self.planned(partitions)[:-1])
+
+
+Inference = Annotated[SelfNormalized | DivideAndConquer | HiGrad, Field(discriminator="kind")]
 
 
 class PowerSteps(Section):

@@ -192,7 +192,9 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
         A missing or NaN target counts as the middle of its range, as on a device.
         """
         server = self._server
-        server.fold(self._device.privatize(cast("dict[str, Any]", x), y, server.beta()))
+        device = self._device
+        chain = device.new_chain()
+        server.fold(device.privatize(cast("dict[str, Any]", x), y, server.beta(chain), chain), chain)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Privatize and fold the rows of a frame in order: the same state as the loop of ``learn_one``."""

@@ -81,7 +81,7 @@ class Admission:
         self.server = server
         self._campaign = campaign = server.campaign
         self._counted = counted
-        self._width = None if isinstance(campaign.mechanism, CQX) else campaign.mechanism.p
+        self._width = None if isinstance(campaign.levels[0].mechanism, CQX) else campaign.p
         self._staleness = campaign.rounds.max_staleness
         self._schedule = campaign.round_schedule
 

@@ -23,8 +23,9 @@ from ..inference.self_normalized import ChainAverage, PooledAverage, pool
 from ..plan import BLOCK
 from ..report_batch import ReportBatch
 from ..reports import CategoryReport, Parameters, Report, VectorReport
-from .decoding import BatchDecoder, Decodes
+from .decoding import Decodes
 from .estimate import Estimate
+from .level_decoding import LevelDecoder
 from .partition import Partition
 from .snapshot import pack, unpack
 
@@ -69,7 +70,8 @@ class Aggregator:
     def __init__(self, campaign: Campaign, *, partition: int = 0) -> None:
         self.campaign = campaign
         self._digest = campaign.digest_prefix
-        self._mechanism: Decodes = campaign.mechanism
+        self._mechanisms: list[Decodes] = [level.mechanism for level in campaign.levels]
+        self._leaves = campaign.tree.leaves
         self._n_chains = campaign.chains
         self._partition = Partition(campaign, integer_in(0, campaign.partitions - 1, partition=partition))
         self._waiting: list[Report] = []  # checked, not folded yet
@@ -125,7 +127,8 @@ class Aggregator:
         rows, self._waiting = self._waiting, []
         if len(rows) <= _ONE_BY_ONE:
             for report in rows:
-                self._partition.append(report.chain, *self._mechanism.decode(report.payload))
+                mechanism = self._mechanisms[report.chain // self._leaves]
+                self._partition.append(report.chain, *mechanism.decode(report.payload))
         else:
             chain = np.array([report.chain for report in rows], np.uint16)
             self._partition.extend(chain, self._decoder.decode_reports(rows))
@@ -139,7 +142,7 @@ class Aggregator:
 
     def fold(self, payload: CategoryPayload | VectorPayload, chain: int = 0) -> None:
         """Fold a payload that the campaign's channel made at a chain's coefficients; nothing is checked."""
-        self._own.append(chain, *self._mechanism.decode(payload))
+        self._own.append(chain, *self._mechanisms[chain // self._leaves].decode(payload))
 
     def ingest_many(self, reports: ReportBatch | Iterable[Report]) -> None:
         """Fold many reports in order: all of them, or none if one is refused.
@@ -175,8 +178,8 @@ class Aggregator:
         return self._decoder.outside(reports)
 
     @cached_property
-    def _decoder(self) -> BatchDecoder:
-        return BatchDecoder(self.campaign.mechanism)
+    def _decoder(self) -> LevelDecoder:
+        return LevelDecoder(self.campaign)
 
     def merge(self, other: Aggregator) -> None:
         """Take over the partitions of another aggregator; both must hold disjoint sets of reports.
@@ -229,7 +232,7 @@ class Aggregator:
 
     def beta(self, chain: int = 0) -> tuple[float, ...]:
         """Return the coefficients of one chain of :meth:`parameters`, p floats, working scale."""
-        return self._own.betas()[chain]
+        return self._own.beta(chain)
 
     def fitted(self, x: Mapping[str, object]) -> float:
         """Return the fitted tau-quantile at x, in the user's units: ``estimate().quantile(x).value``."""

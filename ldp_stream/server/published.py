@@ -82,7 +82,7 @@ def estimate_from_json(
         raise InvalidInput(f"message: is not an estimate: {first_problem(error)}") from None
     if found.digest != campaign.digest:
         raise CampaignMismatch(f"message: digest = {found.digest!r}: must be {campaign.digest!r}")
-    p = campaign.mechanism.p
+    p = campaign.p
     scaling = None if found.average.scaling is None else np.array(found.average.scaling, np.float64)
     mean = np.array(found.average.mean, np.float64)
     if mean.shape != (p,) or (scaling is not None and scaling.shape != (p, p)):
