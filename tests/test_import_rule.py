@@ -22,7 +22,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "_validate"),
     ("privacy", "noise"),
     ("channels",),
-    ("plan", "scale"),
+    ("tree", "scale"),
+    ("plan",),
     (
         "campaign",
         "campaign_parts",
@@ -57,6 +58,7 @@ DEVICE_PATH = (
     "_validate",
     "privacy",
     "channels",
+    "tree",
     "plan",
     "scale",
     "campaign",

@@ -11,7 +11,7 @@ from .kafka_choice import KafkaConfig, KafkaOption, KafkaServers, WaitSeconds, r
 from .options import JsonOutput, PlotFile
 
 if TYPE_CHECKING:
-    from ...server.estimate import Estimate
+    from ...server.estimates import Estimates
     from ..kafka_options import KafkaSettings
 
 __all__ = ["check_answer", "estimate", "give_answer"]
@@ -58,13 +58,13 @@ def estimate(
     if kafka is None:
         if kafka_option or kafka_config:
             raise InvalidInput("--kafka-option, --kafka-config: need --kafka")
-        answer = read_checkpoint(source).server.estimate(0.95 if level is None else level)
+        answers = read_checkpoint(source).server.estimates(0.95 if level is None else level)
     else:
-        answer = _published(source, level, read_settings(kafka, kafka_option, kafka_config, wait_seconds))
-    give_answer(answer, as_json, plot)
+        answers = _published(source, level, read_settings(kafka, kafka_option, kafka_config, wait_seconds))
+    give_answer(answers, as_json, plot)
 
 
-def _published(path: Path, level: float | None, settings: KafkaSettings) -> Estimate:
+def _published(path: Path, level: float | None, settings: KafkaSettings) -> Estimates:
     """Return the newest estimate that a service has published."""
     from ...errors import InvalidInput
     from ...server.published import estimate_from_json
@@ -79,10 +79,10 @@ def _published(path: Path, level: float | None, settings: KafkaSettings) -> Esti
     found = newest(settings, topic, say=note).get(ESTIMATE_KEY)
     if found is None:
         raise InvalidInput(f"topic {topic!r} holds no estimate: has 'ldp-stream serve' run?")
-    answer, facts = estimate_from_json(campaign, found[1], level)
+    answers, facts = estimate_from_json(campaign, found[1], level)
     rejected = sum(facts.get("rejected", {}).values())
     note(f"published {facts.get('time', 'at an unknown time')}; {counted(rejected, 'message')} rejected")
-    return answer
+    return answers
 
 
 def check_answer(level: float | None, plot: Path | None) -> None:
@@ -97,22 +97,24 @@ def check_answer(level: float | None, plot: Path | None) -> None:
         check_plot(plot)
 
 
-def give_answer(answer: Estimate, as_json: bool, plot: Path | None) -> None:
-    """Print an estimate as a table or as JSON, and draw it if asked."""
+def give_answer(answers: Estimates, as_json: bool, plot: Path | None) -> None:
+    """Print the estimates as tables or as JSON, and draw them if asked."""
+    campaign = next(iter(answers.values())).campaign
     if as_json:
         import json
 
         from .console import warn_if_not_private
 
-        warn_if_not_private(answer.campaign)
-        typer.echo(json.dumps(answer.as_dict(), indent=2))
+        warn_if_not_private(campaign)
+        typer.echo(json.dumps(answers.as_dict(), indent=2))
     else:
         from .tables import print_estimate
 
-        print_estimate(answer)
+        for answer in answers.values():
+            print_estimate(answer)
     if plot is not None:
         from .console import note
-        from .plots import draw_estimate
+        from .plots import draw_estimates
 
-        draw_estimate(answer, plot)
+        draw_estimates(answers, plot)
         note(f"the plot is in {plot}")

@@ -9,12 +9,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ...campaign import Campaign
 from ...inference.regions import Interval
 from ...server.estimate import Estimate
 from .console import NOT_PRIVATE, counted, label, plain, results
 
-__all__ = ["describe", "ends", "number", "print_estimate", "quantile_name"]
+__all__ = ["ends", "number", "print_estimate", "quantile_name"]
 
 
 def number(value: float, width: float) -> str:
@@ -55,10 +54,10 @@ def quantile_name(tau: float) -> str:
     return f"{percent:.0f}th percentile" if percent % 10 == 0 else f"{percent:g}% quantile"
 
 
-def describe(campaign: Campaign, n_reports: int) -> str:
+def _describe(estimate: Estimate) -> str:
     """Return one line: what is estimated, from how many reports, at what privacy."""
-    what = f"{quantile_name(campaign.tau)} from {counted(n_reports, 'report')}"
-    return f"{campaign.name}: {what}, {label(campaign)}"
+    what = f"{quantile_name(estimate.tau)} from {counted(estimate.n_reports, 'report')}"
+    return f"{estimate.campaign.name}: {what}, {label(estimate.campaign)}"
 
 
 def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:
@@ -85,7 +84,7 @@ def print_estimate(estimate: Estimate, truth: Mapping[str, float] | None = None)
     """Print one row a coefficient; with the truth, also whether the interval covers it."""
     console = results()
     style = "bold" if estimate.campaign.private else "bold red"
-    line = f"{describe(estimate.campaign, estimate.n_reports)}, {100 * estimate.level:.6g}% intervals"
+    line = f"{_describe(estimate)}, {100 * estimate.level:.6g}% intervals"
     console.print(line, style=style, soft_wrap=True)
     console.print(_table(estimate, truth))
     if estimate.reason is not None:

@@ -62,11 +62,11 @@ class Publisher:
         stand = self._state.n_reports, refused.total()
         if stand == self._sent:
             return
-        estimate = self._state.pooled().estimate(self._settings.level)
+        estimates = self._state.pooled().estimates(self._settings.level)
         facts = {
             "rejected": dict(sorted((str(reason), count) for reason, count in refused.items())),
             "rounds": {str(server.partition): server.round for server in self._state.servers},
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        self._outlet.estimate(estimate_to_json(estimate, **facts))
+        self._outlet.estimate(estimate_to_json(estimates, **facts))
         self._sent = stand

@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 from .._validate import integer_in
 from ..campaign import Campaign
 from ..channels.base import CategoryPayload, VectorPayload
-from ..errors import CampaignMismatch, InvalidReport, InvalidSnapshot, OverlappingState
-from ..inference.self_normalized import ChainAverage, PooledAverage, pool
+from ..errors import CampaignMismatch, InvalidInput, InvalidReport, InvalidSnapshot, OverlappingState
+from ..inference.self_normalized import PooledAverage
 from ..plan import BLOCK
 from ..report_batch import ReportBatch
 from ..reports import CategoryReport, Parameters, Report, VectorReport
+from .averages import average_of
 from .decoding import Decodes
 from .estimate import Estimate
+from .estimates import Estimates
 from .level_decoding import LevelDecoder
 from .partition import Partition
 from .snapshot import pack, unpack
@@ -234,34 +236,54 @@ class Aggregator:
         """Return the coefficients of one chain of :meth:`parameters`, p floats, working scale."""
         return self._own.beta(chain)
 
-    def fitted(self, x: Mapping[str, object]) -> float:
-        """Return the fitted tau-quantile at x, in the user's units: ``estimate().quantile(x).value``."""
-        scale = self.campaign.scale
-        alone = len(self._own.chains) == 1 and not self._others
-        mean = self._own.chains[0].mean() if alone else self._average().mean
+    def fitted(self, x: Mapping[str, object], tau: float | None = None) -> float:
+        """Return the fitted tau-quantile at x, in the user's units: the value of ``estimate().quantile``."""
+        scale, place = self.campaign.scale, self._place(tau)
+        chains = self._own.levels[place].chains
+        alone = len(chains) == 1 and not self._others
+        mean = chains[0].mean() if alone else self._average(place).mean
         return scale.fitted(scale.row(x), mean.tolist())
 
-    def estimate(self, level: float = 0.95) -> Estimate:
+    def estimate(self, level: float = 0.95, tau: float | None = None) -> Estimate:
         """Return the coefficients with confidence intervals of the given level, in the user's units.
+
+        Parameters
+        ----------
+        level
+            Coverage of the intervals.
+        tau
+            Which of the campaign's quantile levels; needed if it has several.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is outside (0, 1), or tau is not one of the campaign's.
+        """
+        place = self._place(tau)
+        n = sum(chain.n for part in self._partitions() for chain in part.levels[place].chains.values())
+        return Estimate(self.campaign, n, self._average(place), level, self.campaign.levels[place])
+
+    def estimates(self, level: float = 0.95) -> Estimates:
+        """Return the estimate of each of the campaign's quantile levels.
 
         Raises
         ------
         InvalidInput
             If the level is outside (0, 1).
         """
-        return Estimate(self.campaign, self.n_reports, self._average(), level)
+        return Estimates([self.estimate(level, at.tau) for at in self.campaign.levels])
 
-    def _average(self) -> PooledAverage:
-        settling = self.campaign.settling
-        windows = [(chain.n, chain.window()) for part in self._partitions() for chain in part.chains]
-        found = [
-            ChainAverage(window.length, window.mean, window.random_scaling, n >= settling)
-            for n, window in windows
-            if window is not None
-        ]
-        if not found:
-            return PooledAverage(np.zeros(self.campaign.mechanism.p), None, ())
-        return pool(found)
+    def _place(self, tau: float | None) -> int:
+        """Return the number of a quantile level."""
+        taus = [level.tau for level in self.campaign.levels]
+        if tau is None and len(taus) == 1:
+            return 0
+        if tau not in taus:
+            raise InvalidInput(f"tau = {tau!r}: must be one of {taus}")
+        return taus.index(tau)
+
+    def _average(self, place: int) -> PooledAverage:
+        return average_of(self.campaign, place, [part.levels[place] for part in self._partitions()])
 
     # ------------------------------------------------------------------ state
 

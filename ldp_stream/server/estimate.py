@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._validate import probability
-from ..campaign import Campaign
+from ..campaign import Campaign, QuantileLevel
 from ..inference.regions import Interval
 from ..inference.self_normalized import FEWEST, PooledAverage
 
@@ -27,15 +27,21 @@ class Estimate(Mapping[str, Interval]):
         Reports that the estimate is made of.
     level
         Coverage of the intervals, unless another is asked for.
+    tau
+        The quantile level.
     average
         The pooled average that it is made of, working scale.
     reason
         Why no interval is finite, or None.
     """
 
-    def __init__(self, campaign: Campaign, n_reports: int, average: PooledAverage, level: float) -> None:
+    def __init__(
+        self, campaign: Campaign, n_reports: int, average: PooledAverage, level: float, at: QuantileLevel
+    ) -> None:
         self.campaign = campaign
         self.n_reports = n_reports
+        self.tau = at.tau
+        self._settling = at.settling
         self.level = probability(level=level)
         self.average = average
         self._names = campaign.scale.names
@@ -46,7 +52,7 @@ class Estimate(Mapping[str, Interval]):
         average, radius = self.average, self.campaign.radius
         if average.W is None:
             return (
-                f"too early: a chain needs {self.campaign.settling:,.0f} reports, {FEWEST} of them averaged, "
+                f"too early: a chain needs {self._settling:,.0f} reports, {FEWEST} of them averaged, "
                 "to leave its start behind"
             )
         units = np.eye(len(self._names)).tolist()
@@ -112,12 +118,13 @@ class Estimate(Mapping[str, Interval]):
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate for JSON; an infinite end is None.
 
-        Keys: campaign, digest, n_reports, level, private, reason and
+        Keys: campaign, digest, tau, n_reports, level, private, reason and
         coefficients: {name: {value, lower, upper}}.
         """
         return {
             "campaign": self.campaign.name,
             "digest": self.campaign.digest,
+            "tau": self.tau,
             "n_reports": self.n_reports,
             "level": self.level,
             "private": self.campaign.private,

@@ -8,7 +8,7 @@ their order, which gives the same state as one report after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from .averaged_sgd import Chain
 __all__ = ["LevelChains", "by_number"]
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
 T = TypeVar("T", bound=np.generic)
 
 
@@ -78,7 +79,7 @@ class LevelChains:
         if self._growing:
             self._branch_if_full(node)
 
-    def extend(self, leaves: NDArray[np.int64], gradients: Array) -> None:
+    def extend(self, leaves: Integers, gradients: Array) -> None:
         """Fold n decoded reports in order: the leaves of their tokens, (n,), and gradients, (n, p)."""
         if not self._growing:
             first = self.tree.first(self.tree.depth)
@@ -87,7 +88,7 @@ class LevelChains:
         else:
             self._descend(0, leaves, gradients)
 
-    def _descend(self, node: int, leaves: NDArray[np.int64], gradients: Array) -> None:
+    def _descend(self, node: int, leaves: Integers, gradients: Array) -> None:
         """Give the node what it has room for, and each child its part of the rest."""
         chain, capacity = self.chains[node], self.tree.capacity(node)
         room = len(gradients) if capacity is None else min(capacity - chain.n, len(gradients))
@@ -128,7 +129,7 @@ class LevelChains:
         self._settle_leaves()
 
 
-def by_number(numbers: NDArray[np.int64], rows: NDArray[T]) -> Iterator[tuple[int, NDArray[T]]]:
+def by_number(numbers: Integers, rows: NDArray[T]) -> Iterator[tuple[int, NDArray[T]]]:
     """Yield each number that occurs, increasing, with its rows in their order."""
     first = numbers[0] if len(numbers) else 0
     if (numbers == first).all():

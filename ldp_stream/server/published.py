@@ -88,5 +88,6 @@ def estimate_from_json(
     if mean.shape != (p,) or (scaling is not None and scaling.shape != (p, p)):
         raise InvalidInput(f"message: average: must be of {p} coefficients")
     average = PooledAverage(mean, scaling, tuple(found.average.shares))
-    estimate = Estimate(campaign, found.n_reports, average, found.level if level is None else level)
+    level = found.level if level is None else level
+    estimate = Estimate(campaign, found.n_reports, average, level, campaign.levels[0])
     return estimate, json.loads(data)

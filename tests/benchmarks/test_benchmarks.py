@@ -51,7 +51,7 @@ def test_the_plain_loop_computes_what_the_package_computes() -> None:
     """The program that a batch is timed against gives the same V, so the comparison is fair."""
     contract = quantile.campaign().model_copy(update={"burn_in": 0.0})
     batch = quantile.random_batch(contract, 3000, seed=3)
-    mechanism = contract.mechanism
+    mechanism = contract.levels[0].mechanism
     table = np.zeros((6, 2, 6))
     for block in range(6):
         for category in range(2):

@@ -492,7 +492,7 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "channel": ({"channel": "laplace"}, ["channel"]),
     "channel's keys": ({"channel": {"kind": "cqx", "r": 3}}, ["channel.r: unknown key"]),
     "s": ({"channel": {"kind": "cqx", "s": 9}}, ["channel", "s = 9: must be a whole number from 1 to 5"]),
-    "inference": ({"inference": "bootstrap"}, ["inference.kind = 'bootstrap'"]),
+    "inference": ({"inference": "bootstrap"}, ["inference: Input tag 'bootstrap'"]),
     "bounds": ({"features": {"a": (1, 0)}}, ["features.a", "lower = 1"]),
     "centre": ({"features": {"a": (0, 1, 2)}}, ["features.a", "centre = 2"]),
     "one bound": ({"features": {"a": (1,)}}, ["features['a'] = (1,): must be (lower, upper)"]),

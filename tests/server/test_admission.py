@@ -53,7 +53,7 @@ def _forged(report: Report, draw: np.random.Generator, of: Campaign) -> Report:
         {"token": draw.bytes(16).hex()},
     ]
     if isinstance(report, CategoryReport):
-        changes += [{"block": of.mechanism.p * 50}, {"category": 60_000}]
+        changes += [{"block": of.levels[0].mechanism.p * 50}, {"category": 60_000}]
     else:
         changes += [{"values": (2.0, *report.values[1:])}, {"values": (0.5, *report.values)}]
     return report.model_copy(update=changes[int(draw.integers(len(changes)))])

@@ -161,7 +161,7 @@ def simulate(study: RoundStudy, seed: int, keep: bool = False) -> Outcome:
     for first in range(0, study.n, _PIECE):
         piece = _Users.draw(study, law, min(_PIECE, study.n - first), users)
         ages = _ages(study, piece.size, delays)
-        steps = np.array([-campaign.step_rule.at(first + i) for i in range(1, piece.size + 1)])
+        steps = np.array([-campaign.levels[0].steps.at(first + i) for i in range(1, piece.size + 1)])
         path = np.empty((piece.size, *b.shape))
         done = 0
         while done < piece.size:
@@ -224,7 +224,7 @@ class _Law:
 
     @classmethod
     def of(cls, campaign: Campaign) -> _Law:
-        channel = campaign.mechanism
+        channel = campaign.levels[0].mechanism
         assert isinstance(channel, CQX)
         M = max(channel.tau, 1 - channel.tau)
         level, slope, decoded = np.zeros(channel.p), np.zeros(channel.p), np.zeros((channel.p, 2))
