@@ -225,6 +225,11 @@ class Chain:
             found = block if found is None else combine(found, block)
         return None if found is None else found.leading(self.p)
 
+    @property
+    def averaged(self) -> int:
+        """How many iterates the average is made of."""
+        return self.n - self._left_out.start(self.n)
+
     def mean(self) -> Array:
         """Return the average m_n over the window, shape (p,); the latest iterate while it is empty."""
         closed = self._full_blocks()

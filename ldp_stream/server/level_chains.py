@@ -110,6 +110,11 @@ class LevelChains:
 
     # ------------------------------------------------------------------ answers
 
+    def leaves(self) -> list[Chain]:
+        """Return the chains of the leaves that have begun."""
+        first = self.tree.first(self.tree.depth)
+        return [chain for node, chain in sorted(self.chains.items()) if node >= first]
+
     def iterate(self, leaf: int) -> list[float]:
         """Return the coefficients that the next report of a leaf is made at, working scale."""
         return self.chains[self._at[leaf]].iterate
