@@ -1,8 +1,8 @@
 """An estimate as a message: what a service publishes, and what a reader makes of it again.
 
 The JSON holds the coefficients with their intervals for whoever only wants the numbers, and under ``average``
-the pooled mean, its scaling matrix and the chains' shares (working scale), from which the whole
-:class:`~ldp_stream.server.estimate.Estimate` comes back: any level, any contrast, any quantile.
+what they are made of (:mod:`~ldp_stream.server.average_messages`), from which the whole
+:class:`~ldp_stream.server.estimate.Estimate` comes back: any level, any contrast, any quantile, any set.
 """
 
 from __future__ import annotations
@@ -11,24 +11,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ..campaign import Campaign
 from ..codec import first_problem
 from ..errors import CampaignMismatch, InvalidInput
-from ..inference.self_normalized import PooledAverage
+from .average_messages import AverageMessage, average_message
 from .estimate import Estimate
 
 __all__ = ["estimate_from_json", "estimate_to_json"]
-
-
-class _Average(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    mean: list[float]
-    scaling: list[list[float]] | None
-    shares: list[float]
 
 
 class _Published(BaseModel):
@@ -37,21 +28,12 @@ class _Published(BaseModel):
     digest: str
     n_reports: int
     level: float
-    average: _Average
+    average: AverageMessage
 
 
 def estimate_to_json(estimate: Estimate, **facts: object) -> bytes:
     """Return the estimate as one line of JSON: its ``as_dict()``, the facts given, and ``average``."""
-    average = estimate.average
-    content = {
-        **estimate.as_dict(),
-        **facts,
-        "average": {
-            "mean": average.mean.tolist(),
-            "scaling": None if average.W is None else average.W.tolist(),
-            "shares": list(average.shares),
-        },
-    }
+    content = {**estimate.as_dict(), **facts, "average": average_message(estimate.average)}
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -82,11 +64,6 @@ def estimate_from_json(
         raise InvalidInput(f"message: is not an estimate: {first_problem(error)}") from None
     if found.digest != campaign.digest:
         raise CampaignMismatch(f"message: digest = {found.digest!r}: must be {campaign.digest!r}")
-    p = campaign.mechanism.p
-    scaling = None if found.average.scaling is None else np.array(found.average.scaling, np.float64)
-    mean = np.array(found.average.mean, np.float64)
-    if mean.shape != (p,) or (scaling is not None and scaling.shape != (p, p)):
-        raise InvalidInput(f"message: average: must be of {p} coefficients")
-    average = PooledAverage(mean, scaling, tuple(found.average.shares))
+    average = found.average.made(campaign.mechanism.p)
     estimate = Estimate(campaign, found.n_reports, average, found.level if level is None else level)
     return estimate, json.loads(data)
