@@ -67,7 +67,7 @@ def estimate(
 def _published(path: Path, level: float | None, settings: KafkaSettings) -> Estimates:
     """Return the newest estimate that a service has published."""
     from ...errors import InvalidInput
-    from ...server.published import estimate_from_json
+    from ...server.published import estimates_from_json
     from ..kafka_newest import newest
     from ..kafka_topics import Topics
     from ..service.kafka_places import ESTIMATE_KEY
@@ -79,7 +79,7 @@ def _published(path: Path, level: float | None, settings: KafkaSettings) -> Esti
     found = newest(settings, topic, say=note).get(ESTIMATE_KEY)
     if found is None:
         raise InvalidInput(f"topic {topic!r} holds no estimate: has 'ldp-stream serve' run?")
-    answers, facts = estimate_from_json(campaign, found[1], level)
+    answers, facts = estimates_from_json(campaign, found[1], level)
     rejected = sum(facts.get("rejected", {}).values())
     note(f"published {facts.get('time', 'at an unknown time')}; {counted(rejected, 'message')} rejected")
     return answers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from ...server.published import estimate_to_json
+from ...server.published import estimates_to_json
 from .outlets import Outlet
 from .settings import ServiceSettings
 from .state import ServiceState
@@ -68,5 +68,5 @@ class Publisher:
             "rounds": {str(server.partition): server.round for server in self._state.servers},
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        self._outlet.estimate(estimate_to_json(estimates, **facts))
+        self._outlet.estimate(estimates_to_json(estimates, **facts))
         self._sent = stand

@@ -16,6 +16,7 @@ from river import base, conf
 from ..campaign import Campaign
 from ..client.reporter import Reporter
 from ..errors import InvalidCampaign, InvalidInput
+from ..inference.ellipsoid import Ellipsoid
 from ..inference.regions import Interval
 from ..report_batch import ReportBatch
 from ..reports import Parameters, Report
@@ -279,6 +280,25 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
             If a name is unknown or the level outside (0, 1).
         """
         return self._server.estimate(level).contrast({of: 1.0} if isinstance(of, str) else of)
+
+    def confidence_region(self, names: Iterable[str] | None = None, level: float = 0.95) -> Ellipsoid:
+        """Return the joint confidence set of coefficients, in the user's units.
+
+        Parameters
+        ----------
+        names
+            The coefficients, "intercept" and all features unless given.
+        level
+            Coverage, from .8 to .999.
+
+        Raises
+        ------
+        NoConfidenceSet
+            If there is none yet; the message says why.
+        InvalidInput
+            If a name is unknown or repeated, or the level out of range.
+        """
+        return self._server.estimate(level).ellipsoid(names)
 
 
 def _misshapen(features: object, target: object) -> Iterator[str]:

@@ -8,7 +8,7 @@ feeds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from .._validate import integer_in
 from ..campaign import Campaign
+from ..campaign_parts import HiGrad
 from ..channels.base import CategoryPayload, VectorPayload
 from ..errors import CampaignMismatch, InvalidInput, InvalidReport, InvalidSnapshot, OverlappingState
-from ..inference.self_normalized import PooledAverage
+from ..inference.averages import Average
 from ..plan import BLOCK
 from ..report_batch import ReportBatch
 from ..reports import CategoryReport, Parameters, Report, VectorReport
@@ -27,6 +28,7 @@ from .averages import average_of
 from .decoding import Decodes
 from .estimate import Estimate
 from .estimates import Estimates
+from .level_chains import LevelChains
 from .level_decoding import LevelDecoder
 from .partition import Partition
 from .snapshot import pack, unpack
@@ -260,8 +262,19 @@ class Aggregator:
             If the level is outside (0, 1), or tau is not one of the campaign's.
         """
         place = self._place(tau)
-        n = sum(chain.n for part in self._partitions() for chain in part.levels[place].chains.values())
-        return Estimate(self.campaign, n, self._average(place), level, self.campaign.levels[place])
+        parts = [part.levels[place] for part in self._partitions()]
+        n = sum(chain.n for part in parts for chain in part.chains.values())
+        at = self.campaign.levels[place]
+        return Estimate(self.campaign, n, self._average(place), level, at, self._complete(parts))
+
+    def _complete(self, parts: Sequence[LevelChains]) -> bool | None:
+        """Return whether every leaf has the reports it was planned for; None without a plan."""
+        if not isinstance(self.campaign.inference, HiGrad):
+            return None
+        planned = self.campaign.inference.planned(self.campaign.partitions)[-1]
+        leaves = [chain for part in parts for chain in part.leaves()]
+        whole = len(leaves) == self.campaign.partitions * self.campaign.tree.leaves
+        return whole and all(chain.n >= planned for chain in leaves)
 
     def estimates(self, level: float = 0.95) -> Estimates:
         """Return the estimate of each of the campaign's quantile levels.
@@ -282,7 +295,7 @@ class Aggregator:
             raise InvalidInput(f"tau = {tau!r}: must be one of {taus}")
         return taus.index(tau)
 
-    def _average(self, place: int) -> PooledAverage:
+    def _average(self, place: int) -> Average:
         return average_of(self.campaign, place, [part.levels[place] for part in self._partitions()])
 
     # ------------------------------------------------------------------ state

@@ -43,9 +43,7 @@ def average_of(campaign: Campaign, place: int, parts: Sequence[LevelChains]) -> 
     return pool(found) if found else PooledAverage(np.zeros(campaign.p), None, ())
 
 
-def _divide_and_conquer(
-    parts: Sequence[LevelChains], settling: float, p: int
-) -> DivideAndConquerAverage:
+def _divide_and_conquer(parts: Sequence[LevelChains], settling: float, p: int) -> DivideAndConquerAverage:
     """Return the average of the chains that have left their start behind; of all while none has."""
     chains = [chain for part in parts for chain in part.leaves() if chain.n]
     settled = [chain for chain in chains if chain.n >= settling and chain.averaged >= FEWEST]
