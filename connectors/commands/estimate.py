@@ -11,6 +11,7 @@ from .kafka_choice import KafkaConfig, KafkaOption, KafkaServers, WaitSeconds, r
 from .options import JsonOutput, PlotFile
 
 if TYPE_CHECKING:
+    from ...inference.ellipsoid import Ellipsoid
     from ...server.estimate import Estimate
     from ..kafka_options import KafkaSettings
 
@@ -32,6 +33,12 @@ def estimate(
             metavar="P", help="Coverage of the intervals, between 0 and 1; 0.95, or what was published."
         ),
     ] = None,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Give intervals that cover all coefficients at once.")
+    ] = False,
+    ellipsoid: Annotated[
+        bool, typer.Option("--ellipsoid", help="Also give the joint confidence set of all coefficients.")
+    ] = False,
     as_json: JsonOutput = False,
     plot: PlotFile = None,
     kafka: KafkaServers = None,
@@ -48,6 +55,8 @@ def estimate(
     --------
     ldp-stream estimate state.ckpt
     ldp-stream estimate state.ckpt --level 0.9 --json
+    ldp-stream estimate state.ckpt --simultaneous
+    ldp-stream estimate state.ckpt --ellipsoid --json
     ldp-stream estimate state.ckpt --plot coefficients.png
     ldp-stream estimate trips.toml --kafka localhost:9092 --json
     """
@@ -61,7 +70,7 @@ def estimate(
         answer = read_checkpoint(source).server.estimate(0.95 if level is None else level)
     else:
         answer = _published(source, level, read_settings(kafka, kafka_option, kafka_config, wait_seconds))
-    give_answer(answer, as_json, plot)
+    give_answer(answer, as_json, plot, simultaneous=simultaneous, ellipsoid=ellipsoid)
 
 
 def _published(path: Path, level: float | None, settings: KafkaSettings) -> Estimate:
@@ -85,6 +94,16 @@ def _published(path: Path, level: float | None, settings: KafkaSettings) -> Esti
     return answer
 
 
+def _ellipsoid(answer: Estimate) -> Ellipsoid | str:
+    """Return the joint confidence set of all coefficients, or why there is none."""
+    from ...errors import NoConfidenceSet
+
+    try:
+        return answer.ellipsoid()
+    except NoConfidenceSet as reason:
+        return str(reason)
+
+
 def check_answer(level: float | None, plot: Path | None) -> None:
     """Refuse a level or a plot that could not be given, before the work is done."""
     from ..._validate import probability
@@ -97,19 +116,44 @@ def check_answer(level: float | None, plot: Path | None) -> None:
         check_plot(plot)
 
 
-def give_answer(answer: Estimate, as_json: bool, plot: Path | None) -> None:
-    """Print an estimate as a table or as JSON, and draw it if asked."""
+def give_answer(
+    answer: Estimate,
+    as_json: bool,
+    plot: Path | None,
+    *,
+    simultaneous: bool = False,
+    ellipsoid: bool = False,
+) -> None:
+    """Print an estimate as a table or as JSON, with joint sets and a drawing if asked."""
     if as_json:
         import json
 
         from .console import warn_if_not_private
 
         warn_if_not_private(answer.campaign)
-        typer.echo(json.dumps(answer.as_dict(), indent=2))
+        content = answer.as_dict()
+        if simultaneous:
+            joint = answer.simultaneous()
+            content["simultaneous"] = {name: interval.as_dict() for name, interval in joint.items()}
+        if ellipsoid:
+            found = _ellipsoid(answer)
+            content["ellipsoid"] = {"reason": found} if isinstance(found, str) else found.as_dict()
+        typer.echo(json.dumps(content, indent=2))
     else:
         from .tables import print_estimate
 
-        print_estimate(answer)
+        print_estimate(answer, simultaneous=simultaneous)
+        if ellipsoid:
+            from .console import plain, results
+
+            found = _ellipsoid(answer)
+            line = (
+                f"No ellipsoid: {found}."
+                if isinstance(found, str)
+                else f"{100 * answer.level:.6g}% ellipsoid of all coefficients: volume {found.volume:.4g}; "
+                "--json has its matrix."
+            )
+            results().print(plain(line), soft_wrap=True)
     if plot is not None:
         from .console import note
         from .plots import draw_estimate
