@@ -60,7 +60,7 @@ def _describe(estimate: Estimate) -> str:
     return f"{estimate.campaign.name}: {what}, {label(estimate.campaign)}"
 
 
-def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:
+def _table(intervals: Mapping[str, Interval], truth: Mapping[str, float] | None) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("coefficient", overflow="fold")
     headings = (
@@ -70,7 +70,7 @@ def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:
     )
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, interval in estimate.items():
+    for name, interval in intervals.items():
         cells: list[str | Text] = [number(interval.value, interval.width), *ends(interval)]
         if truth is not None:
             covered = truth[name] in interval
@@ -80,13 +80,16 @@ def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:
     return table
 
 
-def print_estimate(estimate: Estimate, truth: Mapping[str, float] | None = None) -> None:
-    """Print one row a coefficient; with the truth, also whether the interval covers it."""
+def print_estimate(
+    estimate: Estimate, truth: Mapping[str, float] | None = None, *, simultaneous: bool = False
+) -> None:
+    """Print one row a coefficient, with intervals for each or for all at once, and whether they cover."""
     console = results()
     style = "bold" if estimate.campaign.private else "bold red"
-    line = f"{_describe(estimate)}, {100 * estimate.level:.6g}% intervals"
+    kind = "simultaneous intervals" if simultaneous else "intervals"
+    line = f"{_describe(estimate)}, {100 * estimate.level:.6g}% {kind}"
     console.print(line, style=style, soft_wrap=True)
-    console.print(_table(estimate, truth))
+    console.print(_table(estimate.simultaneous() if simultaneous else estimate, truth))
     if estimate.reason is not None:
         console.print(plain(f"No interval: {estimate.reason}."), soft_wrap=True)
     if not estimate.campaign.private:

@@ -130,7 +130,7 @@ def shape(critical: float, rows: Array, V: Array) -> Array:
     sizes = np.sqrt(np.maximum(np.diag(scaling), 0.0))
     if not sizes.all() or np.linalg.eigvalsh(scaling / np.outer(sizes, sizes))[0] < _SINGULAR:
         raise NoConfidenceSet(
-            "the scaling matrix of these coefficients is singular: the chains have not moved in some "
-            "direction, so its error is unknown"
+            "the scaling matrix of these coefficients is singular in double precision: the chains have not "
+            "moved in some direction, or a feature's bounds are too far from 0 for their width"
         )
     return critical * scaling

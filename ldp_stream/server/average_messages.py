@@ -60,7 +60,12 @@ class _HiGrad(_Message):
         """Return the average of p coefficients."""
         count = len(self.threads)
         dependence = _array(self.dependence, (count, count), p)
-        return HiGradAverage(_array(self.threads, (count, p), p), dependence, self.reason)
+        average = HiGradAverage(_array(self.threads, (count, p), p), dependence, self.reason)
+        try:
+            _ = average.mean
+        except np.linalg.LinAlgError:
+            raise InvalidInput("message: average: dependence: must be positive definite") from None
+        return average
 
 
 def _kind(message: Any) -> str:

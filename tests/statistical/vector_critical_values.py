@@ -13,7 +13,7 @@ more draws; they are dependent, which standard errors from independent batches t
 A = sum_k xi_k xi_k'/(k pi)^2 with xi_k iid N(0, I). The first TERMS are drawn. The rest has mean t_1 I and
 second cumulants that are multiples of t_2, t_j = sum_{k > TERMS} (k pi)^-2j; in its place stands a Wishart
 matrix c W_nu(I) with nu c = t_1 and nu c^2 = t_2, which has both exactly. What this leaves was measured where
-it is largest, at q = 30: with 30 terms the 95% quantile is 1.4% too large, with 60 terms .08%. So it falls
+it is largest, at q = 30: with 30 terms the 95% quantile is 1.4% too large, with 60 terms .07%. So it falls
 like TERMS^-4, and is .005% with 120 terms, below the standard error.
 
 ``python -m tests.statistical.vector_critical_values`` prints the module that is shipped (about 5 minutes).
