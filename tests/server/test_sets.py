@@ -17,7 +17,8 @@ from ldp_stream.inference.divide_and_conquer import DivideAndConquerAverage
 from ldp_stream.inference.higrad import HiGradAverage
 from ldp_stream.inference.self_normalized import PooledAverage
 from ldp_stream.server.estimate import Estimate
-from ldp_stream.server.published import estimate_from_json, estimate_to_json
+from ldp_stream.server.estimates import Estimates
+from ldp_stream.server.published import estimates_from_json, estimates_to_json
 from tests.server.streams import campaign
 
 OF = campaign(radius=1e4)
@@ -35,7 +36,18 @@ KINDS: dict[str, Average] = {
 
 def answer(average: Average, level: float = 0.95) -> Estimate:
     """Return the estimate of an average."""
-    return Estimate(OF, 10_000, average, level)
+    return Estimate(OF, 10_000, average, level, OF.levels[0])
+
+
+def to_json(estimate: Estimate) -> bytes:
+    """Return the message that holds one estimate."""
+    return estimates_to_json(Estimates([estimate]))
+
+
+def from_json(message: bytes) -> Estimate:
+    """Return the one estimate of a message."""
+    (found,) = estimates_from_json(OF, message)[0].values()
+    return found
 
 
 @pytest.fixture(params=KINDS)
@@ -120,7 +132,7 @@ def test_simultaneous_intervals_cover_together() -> None:
 def test_a_published_estimate_has_the_same_sets(average: Average) -> None:
     """Every kind of average survives the message: intervals, contrasts, quantiles and ellipsoids."""
     sent = answer(average, 0.9)
-    found, _ = estimate_from_json(OF, estimate_to_json(sent))
+    found = from_json(to_json(sent))
     assert found.average.kind == average.kind
     assert found.as_dict() == sent.as_dict()
     assert found.ellipsoid().as_dict() == sent.ellipsoid().as_dict()
@@ -131,20 +143,20 @@ def test_a_published_estimate_has_the_same_sets(average: Average) -> None:
 def test_a_message_from_before_there_were_kinds_is_read() -> None:
     """An average without a kind is self-normalized."""
     sent = answer(KINDS["sn"])
-    message = json.loads(estimate_to_json(sent))
+    message = json.loads(to_json(sent))
     assert message["average"].pop("kind") == "sn"
-    found, _ = estimate_from_json(OF, json.dumps(message).encode())
+    found = from_json(json.dumps(message).encode())
     assert found.as_dict() == sent.as_dict()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_average_that_is_none_is_refused(kind: str) -> None:
     """Unknown kinds, fields of another kind and wrong sizes are refused with a reason."""
-    message = json.loads(estimate_to_json(answer(KINDS[kind])))
+    message = json.loads(to_json(answer(KINDS[kind])))
 
     def refused(average: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput, match="message: "):
-            estimate_from_json(OF, json.dumps(message | {"average": average}).encode())
+            from_json(json.dumps(message | {"average": average}).encode())
 
     right = message["average"]
     refused(right | {"kind": "mean"})
@@ -154,7 +166,7 @@ def test_an_average_that_is_none_is_refused(kind: str) -> None:
         if isinstance(part, list):
             refused(right | {name: part[:-1]} if name != "shares" and kind != "dc" else right | {name: 1})
             refused(right | {name: [[1.0, 2.0], [3.0]]})
-    estimate_from_json(OF, json.dumps(message).encode())
+    from_json(json.dumps(message).encode())
 
 
 @pytest.mark.parametrize(
@@ -178,7 +190,7 @@ def test_without_any_set_every_answer_gives_the_reason(none: Average, reason: st
     with pytest.raises(NoConfidenceSet) as caught:
         estimate.ellipsoid()
     assert str(caught.value) == estimate.reason
-    found, _ = estimate_from_json(OF, estimate_to_json(estimate))
+    found = from_json(to_json(estimate))
     assert found.reason == estimate.reason
     assert found.as_dict() == estimate.as_dict()
 
@@ -206,7 +218,8 @@ def test_where_only_the_ellipsoid_does_not_exist_intervals_remain(few: Average, 
 
 def test_an_average_at_the_edge_of_the_box_has_no_ellipsoid() -> None:
     """The reason that withholds the intervals withholds the ellipsoid."""
-    held = Estimate(campaign(radius=0.5), 10_000, KINDS["dc"], 0.95)
+    of = campaign(radius=0.5)
+    held = Estimate(of, 10_000, KINDS["dc"], 0.95, of.levels[0])
     assert held.reason is not None
     with pytest.raises(NoConfidenceSet, match="reaches the edge of the box"):
         held.ellipsoid(["size"])
