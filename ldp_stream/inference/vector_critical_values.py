@@ -20,7 +20,8 @@ Several chains pooled, with shares lambda_k, have sum_k lambda_k (int B B')_k in
 concave function of the matrix, so S_q(pooled) >= sum_k lambda_k S_q(k), and g(s) = P(chi2_q > x s) falls with
 s. For q <= 2, g is convex, so E g(sum_k lambda_k S_q(k)) <= sum_k lambda_k E g(S_q(k)) = P(F_q > x/q): the
 value of one chain covers at least at its level. For larger q, g is convex beyond s = (q - 2)/x only, and
-simulation shows the same. The value of one chain is therefore used for any number of them.
+simulation shows the same. The value of one chain is therefore used for any number of them. The price: at 95%
+it covers in 98.9% with two equal chains and q = 3, in 99.8% with four.
 """
 
 from __future__ import annotations
