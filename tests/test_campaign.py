@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ldp_stream.campaign import Campaign
-from ldp_stream.campaign_parts import CQXChannel, Feature, NoChannel, Target
+from ldp_stream.campaign_parts import CQXChannel, Feature, HiGrad, NoChannel, Target
 from ldp_stream.channels.cqx import CQX
 from ldp_stream.channels.no_privacy import NoPrivacy
 from ldp_stream.errors import InvalidCampaign, InvalidInput, LdpStreamError
-from ldp_stream.plan import StepRule
+from ldp_stream.plan import StepRule, Window
 from ldp_stream.privacy import PrivacyBudget
+from ldp_stream.tree import ChainTree
 
 TOML = """
 kind = "quantile"
@@ -325,6 +326,27 @@ def test_files_of_both_kinds_have_the_same_digest(
         ({"channel": {"kind": "none"}}, ['epsilon = 2.0: must be absent with channel "none"']),
         ({"channel": {"kind": "none", "q": 2}}, ["channel.q: unknown key", "epsilon = 2.0: must be absent"]),
         ({"inference": {"kind": "bootstrap"}}, ["inference: Input tag 'bootstrap'"]),
+        ({"inference": {"kind": "dc"}}, ["inference.chains: missing"]),
+        ({"inference": {"kind": "dc", "chains": 1}}, ["inference.chains = 1: Input should be greater"]),
+        ({"inference": {"kind": "dc", "chains": 2000}}, ["inference.chains = 2000: Input should be less"]),
+        ({"inference": {"kind": "sn", "chains": 2}}, ["inference.chains: unknown key"]),
+        ({"inference": {"kind": "higrad"}}, ["inference: must have either segments or horizon"]),
+        (
+            {"inference": {"kind": "higrad", "segments": [1, 2, 3], "horizon": 9}},
+            ["inference: must have either segments or horizon"],
+        ),
+        (
+            {"inference": {"kind": "higrad", "segments": [1, 2, 3], "ratio": 2}},
+            ["inference: ratio goes with horizon, not with segments"],
+        ),
+        ({"inference": {"kind": "higrad", "segments": [5, 6]}}, ["must have one more entry than branching"]),
+        ({"inference": {"kind": "higrad", "segments": [5, 0, 6]}}, ["inference.segments.1 = 0: "]),
+        (
+            {"inference": {"kind": "higrad", "branching": [64, 64], "horizon": 10**6}},
+            ["branching = [64, 64]: must have at most 1024 leaves"],
+        ),
+        ({"tau": [0.5, 0.2]}, ["tau: [0.5, 0.2] must increase"]),
+        ({"tau": [0.2, 1.0]}, ["tau.1 = 1.0: Input should be less than 1"]),
         ({"steps": {"exponent": 0.5}}, ["steps.exponent = 0.5"]),
         ({"steps": {"exponent": 1}}, ["steps.exponent = 1"]),
         ({"steps": {"gain": 0}}, ["steps.gain = 0"]),
@@ -649,3 +671,43 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.toml", tmp_path, tmp_path / "nul\0.json", tmp_path / ("x" * 5000)):
         with pytest.raises(InvalidCampaign, match=r"No such file|cannot be read|null"):
             Campaign.load(path)
+
+
+# ---------------------------------------------------------------------- levels and trees of chains
+
+
+def test_a_horizon_is_cut_into_segments() -> None:
+    """n_0 : n_1 : n_2 = 1 : 2 : 4 with branching (2, 2) uses up the horizon of all partitions."""
+    plan = HiGrad(horizon=105_000)
+    assert plan.planned(1) == (5000, 10_000, 20_000)
+    assert plan.planned(2) == (2500, 5000, 10_000)
+    assert HiGrad(branching=(3,), horizon=100, ratio=1.0).planned(1) == (25, 25)
+    assert HiGrad(horizon=1).planned(4) == (1, 1, 1)
+    assert HiGrad(segments=(7, 8, 9)).planned(3) == (7, 8, 9)
+    assert HiGrad(segments=(7, 8, 9)).tree(3) == ChainTree((2, 2), (7, 8))
+
+
+def test_each_level_has_its_own_channel_and_steps() -> None:
+    """A level's channel is that of a campaign which asks for it alone; chains are counted level by level."""
+    several = _campaign(tau=[0.25, 0.5, 0.9], inference={"kind": "dc", "chains": 4})
+    assert several.chains == 12
+    for place, level in enumerate(several.levels):
+        alone = _campaign(tau=level.tau).levels[0]
+        assert (level.tau, level.mechanism, level.steps) == (alone.tau, alone.mechanism, alone.steps)
+        assert {several.level_of(chain) for chain in range(4 * place, 4 * place + 4)} == {level}
+    assert several.round_schedule.length(0) % 12 == 0
+    text = several.canonical
+    assert Campaign.model_validate_json(text) == several
+    assert '"tau":[0.25,0.5,0.9]' in text
+
+
+def test_the_average_leaves_out_the_beginning_of_each_path() -> None:
+    """HiGrad leaves out a fraction of the planned path, or all before the start is forgotten."""
+    long = _campaign(inference={"kind": "higrad", "segments": [50_000, 100_000, 200_000]}, epsilon=8.0)
+    (level,) = long.levels
+    assert level.settling < 35_000
+    assert [long.window(level, depth) for depth in range(3)] == [Window(count=35_000), Window(), Window()]
+    short = _campaign(inference={"kind": "higrad", "segments": [10, 20, 400]}, epsilon=8.0)
+    rest = math.ceil(level.settling)
+    assert [short.window(level, depth).count for depth in range(3)] == [rest, rest - 10, rest - 30]
+    assert _campaign().window(level, 0) == Window(fraction=0.1)

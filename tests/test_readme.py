@@ -42,11 +42,11 @@ def test_python_blocks_run_and_print_finite_answers(folder: Path, capsys: pytest
     """All blocks run in one session, one after the other, and print estimates without NaN."""
     names: dict[str, object] = {}
     found = blocks("python")
-    assert len(found) == 3
+    assert len(found) == 4
     for block in found:
         exec(compile(block, str(README), "exec"), names)
     printed = capsys.readouterr().out
-    assert len(printed.splitlines()) == 7
+    assert len(printed.splitlines()) == 10
     assert "nan" not in printed
     assert (folder / "device.sqlite").exists()
 

@@ -239,12 +239,16 @@ class Aggregator:
         return self._own.beta(chain)
 
     def fitted(self, x: Mapping[str, object], tau: float | None = None) -> float:
-        """Return the fitted tau-quantile at x, in the user's units: the value of ``estimate().quantile``."""
+        """Return the fitted tau-quantile at x, in the user's units; those of several levels never cross."""
         scale, place = self.campaign.scale, self._place(tau)
+        row = scale.row(x)
+        found = [scale.fitted(row, self._mean(at).tolist()) for at in range(len(self.campaign.levels))]
+        return sorted(found)[place]
+
+    def _mean(self, place: int) -> NDArray[np.float64]:
         chains = self._own.levels[place].chains
         alone = len(chains) == 1 and not self._others
-        mean = chains[0].mean() if alone else self._average(place).mean
-        return scale.fitted(scale.row(x), mean.tolist())
+        return chains[0].mean() if alone else self._average(place).mean
 
     def estimate(self, level: float = 0.95, tau: float | None = None) -> Estimate:
         """Return the coefficients with confidence intervals of the given level, in the user's units.

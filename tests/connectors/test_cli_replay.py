@@ -20,7 +20,7 @@ from tests.connectors.cli_support import CAMPAIGN, OPEN_CAMPAIGN, TARGET, Shell,
 BLOCKS = 'channel = { kind = "cqx", q = 2, s = 3 }'
 N = 2_000
 BAD = (7, 1_234)
-KEYS = ["campaign", "digest", "n_reports", "level", "private", "reason", "coefficients"]
+KEYS = ["campaign", "digest", "tau", "n_reports", "level", "private", "reason", "coefficients"]
 
 
 @pytest.fixture

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
-from ldp_stream import Aggregator, Campaign
+from ldp_stream import Aggregator, Campaign, Reporter
+from ldp_stream.errors import InvalidInput
 from ldp_stream.report_batch import ReportBatch
 from tests.server import naive
 from tests.server.streams import campaign, feed, reports
@@ -109,3 +113,105 @@ def test_a_report_for_a_full_node_goes_to_the_child_of_its_token() -> None:
     betas = [chain.beta for chain in server.parameters().chains]
     assert betas[2] == betas[3]
     assert betas[0] == betas[2] != betas[1]  # by these reports both inner nodes stopped at the same place
+
+
+# ---------------------------------------------------------------------- estimates
+
+
+def test_dc_is_made_of_the_settled_chains() -> None:
+    """Mean and interval are those of the chains' averages: t_{K-1} sqrt(S_jj/K), in the user's units."""
+    of = campaign(inference=DC, rounds={"stability": 0}, epsilon=8.0)
+    server = Aggregator(of)
+    server.ingest_many(spread(of, 20_000, seed=3))
+    centres = np.array([chain.mean() for chain in server._own.levels[0].leaves()])
+    estimate = server.estimate(0.9)
+    assert estimate.reason is None
+    np.testing.assert_allclose(estimate.average.mean, centres.mean(axis=0), rtol=1e-12)
+    half = stats.t.ppf(0.95, 4) * centres.std(axis=0, ddof=1) / math.sqrt(5)
+    for j, name in enumerate(of.scale.names):
+        _, row = of.scale.contrast({name: 1.0})
+        if name != "intercept":
+            assert estimate[name].width / 2 == pytest.approx(abs(row[j]) * half[j], rel=1e-9)
+
+
+def test_early_answers_say_why() -> None:
+    """Before chains have settled there is a value and no interval, for every kind."""
+    for changes in CAMPAIGNS.values():
+        of = campaign(**changes)
+        for n in (0, 30):
+            server = Aggregator(of)
+            server.ingest_many(spread(of, n, seed=4))
+            for estimate in server.estimates().values():
+                assert estimate.reason is not None
+                assert estimate.reason.startswith("too early: ")
+                assert not any(interval.bounded for interval in estimate.values())
+
+
+def test_higrad_says_when_it_is_complete_and_goes_on() -> None:
+    """Complete once every leaf has its n_L reports; with more reports the intervals get no wider for long."""
+    of = campaign(
+        inference={"kind": "higrad", "branching": [2, 2], "segments": [2000, 2000, 4000]},
+        epsilon=8.0,
+        rounds={"stability": 0},
+    )
+    server = Aggregator(of)
+    batch = spread(of, 100_000, seed=5)
+    seen = []
+    for stop in (1_000, 10_000, 21_000, 24_000, 100_000):
+        server.ingest_many(batch[server.n_reports : stop])
+        estimate = server.estimate()
+        leaves = server._own.levels[0].leaves()
+        assert estimate.complete == (len(leaves) == 4 and min(chain.n for chain in leaves) >= 4000)
+        assert estimate.as_dict()["complete"] == estimate.complete
+        seen.append(estimate.complete)
+    assert seen == [False, False, False, True, True]
+    assert sum(chain.n for chain in server._own.levels[0].chains.values()) == 100_000
+    assert estimate.reason is None
+    assert server.estimate().average.information > 50_000
+    assert Aggregator(campaign()).estimate().complete is None
+
+
+def test_quantiles_of_several_levels_never_cross() -> None:
+    """At any x values, lower and upper ends increase with tau, and are those of the levels in order."""
+    of = campaign(tau=[0.49, 0.5, 0.51], rounds={"stability": 0}, epsilon=1.0)
+    server = Aggregator(of)
+    server.ingest_many(spread(of, 60_000, seed=6))
+    crossed = 0
+    for size in np.linspace(-2, 6, 21).tolist():
+        x = {"size": size, "flag": 1}
+        plain = [server.estimate(tau=tau).quantile(x).value for tau in (0.49, 0.5, 0.51)]
+        crossed += plain != sorted(plain)
+        found = server.estimates().quantiles(x)
+        assert list(found) == [0.49, 0.5, 0.51]
+        for end in ("value", "lower", "upper"):
+            ends = [getattr(interval, end) for interval in found.values()]
+            assert ends == sorted(ends)
+        assert [interval.value for interval in found.values()] == sorted(plain)
+        assert [server.fitted(x, tau) for tau in found] == pytest.approx(sorted(plain), rel=1e-12)
+    assert crossed > 5
+
+
+def test_a_level_must_be_named_where_there_are_several() -> None:
+    """No tau, or one that is not the campaign's, is refused with those that there are."""
+    server = Aggregator(campaign(tau=[0.3, 0.8]))
+    for tau in (None, 0.5):
+        with pytest.raises(InvalidInput, match=r"tau = .*: must be one of \[0.3, 0.8\]"):
+            server.estimate(tau=tau)
+
+
+def test_several_levels_learn_each_its_own() -> None:
+    """From simulated devices each level comes to its own quantile, and each report costs one epsilon."""
+    of = campaign(tau=[0.25, 0.75], epsilon=8.0, features={"size": {"lower": 0, "upper": 1}})
+    server, devices = Aggregator(of), Reporter.simulated(of, seed=7)
+    draw = np.random.default_rng(8)
+    for size, noise in zip(draw.random(12_000).tolist(), draw.standard_normal(12_000).tolist(), strict=True):
+        server.ingest(devices.report({"size": size}, 8 + 4 * size + 3 * noise, server.parameters()))
+    estimates = server.estimates()
+    assert estimates.n_reports == 12_000
+    for tau, estimate in estimates.items():
+        truth = 8 + 4 * 0.5 + 3 * stats.norm.ppf(tau)
+        wrong = 8 + 4 * 0.5 + 3 * stats.norm.ppf(1 - tau)
+        assert abs(estimate.n_reports - 6000) < 300
+        assert abs(estimate.quantile({"size": 0.5}).value - truth) < 0.5
+        assert wrong not in estimate.quantile({"size": 0.5})
+    assert of.budget.epsilon == 8.0
