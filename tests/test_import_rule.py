@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "_validate"),
     ("privacy", "noise"),
     ("channels",),
-    ("plan", "scale"),
+    ("plan", "scale", "epoch_sums", "adaptive"),
     (
         "campaign",
         "campaign_parts",
@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("inference", "deconvolution"),
     ("client", "server"),
     ("design",),
-    ("datasets",),
+    ("datasets", "studies"),
     ("estimators",),
     ("connectors",),
 )

@@ -1,0 +1,179 @@
+"""Devices of many replications at once: what each would send on either face.
+
+A contribution g = X (f - tau) depends on the coefficients only through the face f = 1{y~ <= X'b}. So the
+features, the block, and the randomized category and decoded gradient *for each face* are drawn ahead for a
+piece of the stream, from the channel's definition and with arrays; the chain only chooses between the two:
+
+    g~ = g~(0) + f (g~(1) - g~(0)),   b <- Proj(b - eta g~).
+
+Draws use the same uniforms for both faces and do not depend on the coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..channels.base import CategoryPayload
+from ..channels.cqx import CQX
+from ..channels.no_privacy import NoPrivacy
+from .model import Model
+
+__all__ = ["Devices", "Piece", "walk"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """T reports of each of C columns, for both faces.
+
+    Parameters
+    ----------
+    X, y
+        Features (T, p, C) and targets (T, C).
+    zero, change
+        g~(0) and g~(1) - g~(0), (T, p, C).
+    block, categories
+        Of CQX reports: the block (T, C) and the category sent on face 0 and on face 1, each (T, C).
+    """
+
+    X: Array
+    y: Array
+    zero: Array
+    change: Array
+    block: Ints | None = None
+    categories: tuple[Ints, Ints] | None = None
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Users of a model who answer through a channel."""
+
+    model: Model
+    channel: CQX | NoPrivacy
+
+    def draw(self, events: int, columns: int, rng: np.random.Generator) -> Piece:
+        """Return ``events`` reports of each of ``columns`` columns."""
+        X, y = self.model.draw((events, columns), rng)
+        if isinstance(self.channel, NoPrivacy):
+            return Piece(X, y, -self.channel.tau * X, X)
+        block = rng.integers(0, self.channel.n_blocks, (events, columns))
+        rounding = rng.random((self.channel.s, events, columns))
+        kept, other = rng.random((2, events, columns))
+        sent = [self._category(face, X, block, rounding) for face in (0, 1)]
+        sizes, keep = self._alphabets
+        with_intercept = (block < self.channel.intercept_blocks).astype(np.int64)
+        size = sizes[with_intercept]
+        lie = (other * (size - 1)).astype(np.int64)
+        truly = kept < keep[with_intercept]
+        zero, one = (np.where(truly, c, lie + (lie >= c)) for c in sent)
+        first, second = (np.moveaxis(self._table[block, c], -1, 1) for c in (zero, one))
+        first = np.ascontiguousarray(first)
+        return Piece(X, y, first, second - first, block, (zero, one))
+
+    def _category(self, face: int, X: Array, block: Ints, rounding: Array) -> Ints:
+        """Return the category before randomized response, (T, C)."""
+        channel = self.channel
+        assert isinstance(channel, CQX)
+        start, width = self._grids
+        category = np.zeros(block.shape, np.int64)
+        kind = np.where(block < channel.intercept_blocks, face, 2)
+        for place, uniform in enumerate(rounding):
+            coordinate = self._coordinates[block, place]
+            x = np.take_along_axis(X, coordinate[:, None], axis=1)[:, 0]
+            position = (x * (face - channel.tau) - start[kind, coordinate]) / width[kind, coordinate]
+            index = np.clip(np.floor(position), 0, channel.q - 1).astype(np.int64)
+            digit = np.minimum(index + (uniform < position - index), channel.q - 1)
+            category = np.where(coordinate == 0, face, category * channel.q + digit)
+        return category
+
+    @cached_property
+    def _coordinates(self) -> Ints:
+        channel = self.channel
+        assert isinstance(channel, CQX)
+        return np.array([channel.coordinates(block) for block in range(channel.n_blocks)])
+
+    @cached_property
+    def _grids(self) -> tuple[Array, Array]:
+        """First point and distance of points, by grid (face 0, face 1, hull) and coordinate, (3, p)."""
+        channel = self.channel
+        assert isinstance(channel, CQX)
+        lower, upper = np.zeros((3, channel.p)), np.ones((3, channel.p))
+        for j, (low, high) in enumerate(channel.intervals, 1):
+            for face in (0, 1):
+                ends = sorted(((face - channel.tau) * low, (face - channel.tau) * high))
+                lower[face, j], upper[face, j] = ends
+            lower[2, j], upper[2, j] = lower[:2, j].min(), upper[:2, j].max()
+        return lower, (upper - lower) / (channel.q - 1)
+
+    @cached_property
+    def _alphabets(self) -> tuple[Ints, Array]:
+        """Categories, and the probability of the true one, of a block without and with the intercept."""
+        channel = self.channel
+        assert isinstance(channel, CQX)
+        sizes = np.array([channel.categories(channel.n_blocks - 1), channel.categories(0)])
+        power = np.exp(channel.epsilon)
+        return sizes, power / (power + sizes - 1)
+
+    @cached_property
+    def _table(self) -> Array:
+        """Decoded gradients by block and category, (blocks, most categories, p)."""
+        channel = self.channel
+        assert isinstance(channel, CQX)
+        table = np.zeros((channel.n_blocks, int(self._alphabets[0].max()), channel.p))
+        for block in range(channel.n_blocks):
+            for category in range(channel.categories(block)):
+                coordinates, values = channel.decode(CategoryPayload(block, category))
+                table[block, category, list(coordinates)] = values
+        return table
+
+
+def walk(
+    piece: Piece, b: Array, steps: Array, radius: float, scale: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Let chains run over a piece.
+
+    Parameters
+    ----------
+    piece
+        T reports of C columns.
+    b
+        The iterates before, (p, C).
+    steps
+        eta, (p, C) or (p, 1); report t has ``scale[t]`` times it.
+    radius
+        Half-width of the box.
+    scale
+        Shape (T,); ones unless given.
+
+    Returns
+    -------
+    points : Array
+        b_{i-1}, shape (T, p, C).
+    gradients : Array
+        g~_i, shape (T, p, C).
+    last : Array
+        The iterates after, (p, C).
+    """
+    points, gradients = np.empty_like(piece.zero), piece.zero.copy()
+    b, room = b.copy(), np.empty_like(b)
+    fitted, face = np.empty(b.shape[1]), np.empty(b.shape[1], np.bool_)
+    for t, (X, y, change, g, point) in enumerate(
+        zip(piece.X, piece.y, piece.change, gradients, points, strict=True)
+    ):
+        point[:] = b
+        np.multiply(b, X, out=room)
+        np.add.reduce(room, axis=0, out=fitted)
+        np.less_equal(y, fitted, out=face)
+        np.multiply(change, face, out=room)
+        np.add(g, room, out=g)
+        np.multiply(g, steps if scale is None else steps * scale[t], out=room)
+        np.subtract(b, room, out=b)
+        np.minimum(b, radius, out=b)
+        np.maximum(b, -radius, out=b)
+    return points, gradients, b
