@@ -66,6 +66,7 @@ __all__ = [
     "checkpoints",
     "divided_steps",
     "pilot_ends",
+    "pilot_horizon",
     "restarts",
     "retune",
     "to_come",
@@ -228,6 +229,15 @@ def to_come(count: int, horizon: int | None, rule: AdaptiveConstants = CONSTANTS
 def _quotient(above: Array, below: Array, otherwise: float) -> Array:
     """Return above/below where ``below`` is positive."""
     return np.divide(above, below, out=np.full_like(below, otherwise), where=below > 0)
+
+
+def pilot_horizon(count: int, horizon: int | None, rule: AdaptiveConstants = CONSTANTS) -> float:
+    """Return n' of a retune in the pilot: as if it were over and had been a tenth, at most what is to come.
+
+    Steps for the whole horizon would be too small to come from the start to the truth within the pilot.
+    """
+    guess = rule.open_pilot * count
+    return guess if horizon is None else min(guess, to_come(count, horizon, rule))
 
 
 def retune(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from statistics import NormalDist
 
 import numpy as np

@@ -7,9 +7,8 @@ noise, so
     m - P gbar,   P_j = S_bb,j/max(S_gb,j, .2 sum eta g~_j^2),
 
 takes away what the stretch has not forgotten, without a report of its own: at rest S_gb = h S_bb and
-sum eta g~^2 = 2 h S_bb, so P is near 1/h. A start e away costs e/c after c relaxation times while the points
-have the standard deviation e/sqrt(2 c), so |P gbar| is held to sqrt(S_bb/N): what is larger than that for
-c > 2 is a curvature that the stretch does not know. The stretch held
+sum eta g~^2 = 2 h S_bb, so P is near 1/h. |P gbar| is held to 3 sqrt(S_bb/N), three deviations of the points:
+a start that decays is that far off after one relaxation time, and a stretch of less does not know P. It held
 
     c^_j = N (sum eta g~_j^2/sum g~_j^2)/P_j
 
@@ -48,6 +47,7 @@ __all__ = ["ALLOWANCE", "Correction", "correct", "curvature_bias", "doubts", "wi
 Array = NDArray[np.float64]
 ALLOWANCE = 0.5  # of the intercept's shift, added to its half-width
 _LEAST_PULL = 0.2
+_MOST_DEVIATIONS = 3.0  # of the points: the largest Newton step
 _FEW_RELAXATIONS = 20.0
 _LARGE_BIAS = 0.5
 _LARGE_GAP = 3.0  # standard errors
@@ -61,7 +61,7 @@ class Correction:
     Parameters
     ----------
     newton
-        P gbar, held to the points' deviation, (..., p): taken off the average.
+        P gbar, held to three deviations of the points, (..., p): taken off the average.
     shift
         delta, (...): taken off the intercept.
     relaxations
@@ -98,15 +98,15 @@ def correct(sums: EpochSums, public: PublicScale) -> Correction:
     --------
     >>> sums = EpochSums.of(np.array([[0.0], [1.0]]), np.array([[1.0], [3.0]]), np.array([0.1]))
     >>> found = correct(sums, PublicScale(0.5, (1.0,)))
-    >>> found.newton.tolist(), found.shift.tolist()  # P = .5/1 and gbar = 2, but the points' deviation is .5
-    ([0.5], 0.0)
+    >>> found.newton.tolist(), found.shift.tolist()  # P = .5/1, gbar = 2
+    ([1.0], 0.0)
     """
     P = _ratio(sums.bb, np.maximum(sums.gb, _LEAST_PULL * sums.moves))
     first = P[..., :1] + np.zeros_like(P)
     spread = (np.minimum(_ratio(first, P), 1.0) * sums.bb).sum(axis=-1) / sums.count
     T = public.phi * P[..., 0]
     shift = public.z * (T - np.sqrt(np.maximum(T * T - spread, 0.0)))
-    most = np.sqrt(sums.bb / sums.count)
+    most = _MOST_DEVIATIONS * np.sqrt(sums.bb / sums.count)
     newton = np.clip(P * sums.gradient, -most, most)
     return Correction(newton, np.asarray(shift), _ratio(sums.count * _ratio(sums.moves, sums.squares), P))
 

@@ -64,17 +64,22 @@ class Devices:
             return Piece(X, y, -self.channel.tau * X, X)
         block = rng.integers(0, self.channel.n_blocks, (events, columns))
         rounding = rng.random((self.channel.s, events, columns))
-        kept, other = rng.random((2, events, columns))
-        sent = [self._category(face, X, block, rounding) for face in (0, 1)]
+        uniform = rng.random((events, columns))
         sizes, keep = self._alphabets
         with_intercept = (block < self.channel.intercept_blocks).astype(np.int64)
-        size = sizes[with_intercept]
-        lie = (other * (size - 1)).astype(np.int64)
-        truly = kept < keep[with_intercept]
-        zero, one = (np.where(truly, c, lie + (lie >= c)) for c in sent)
-        first, second = (np.moveaxis(self._table[block, c], -1, 1) for c in (zero, one))
-        first = np.ascontiguousarray(first)
-        return Piece(X, y, first, second - first, block, (zero, one))
+        chance = keep[with_intercept]
+        lie = ((uniform - chance) / (1 - chance) * (sizes[with_intercept] - 1)).astype(np.int64)
+        truly = uniform < chance
+        true = (self._category(face, X, block, rounding) for face in (0, 1))
+        zero, one = (np.where(truly, c, lie + (lie >= c)) for c in true)
+        decoded, change = np.zeros_like(X), np.zeros_like(X)
+        row = block * self._values.shape[1]
+        for place, values in enumerate(np.moveaxis(self._values, 2, 0)):
+            coordinate = self._coordinates[block, place][:, None]
+            first, second = (np.take(values, row + c) for c in (zero, one))
+            np.put_along_axis(decoded, coordinate, first[:, None], axis=1)
+            np.put_along_axis(change, coordinate, (second - first)[:, None], axis=1)
+        return Piece(X, y, decoded, change, block, (zero, one))
 
     def _category(self, face: int, X: Array, block: Ints, rounding: Array) -> Ints:
         """Return the category before randomized response, (T, C)."""
@@ -121,15 +126,14 @@ class Devices:
         return sizes, power / (power + sizes - 1)
 
     @cached_property
-    def _table(self) -> Array:
-        """Decoded gradients by block and category, (blocks, most categories, p)."""
+    def _values(self) -> Array:
+        """Decoded values by block, category and place in the block, (blocks, most categories, s)."""
         channel = self.channel
         assert isinstance(channel, CQX)
-        table = np.zeros((channel.n_blocks, int(self._alphabets[0].max()), channel.p))
+        table = np.zeros((channel.n_blocks, int(self._alphabets[0].max()), channel.s))
         for block in range(channel.n_blocks):
             for category in range(channel.categories(block)):
-                coordinates, values = channel.decode(CategoryPayload(block, category))
-                table[block, category, list(coordinates)] = values
+                table[block, category] = channel.decode(CategoryPayload(block, category)).values
         return table
 
 

@@ -90,16 +90,16 @@ class Model:
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> tuple[Array, Array]:
         """Return features and targets of fresh users: X (T, p, C) and y~ (T, C) for a shape (T, C)."""
         events, columns = shape
-        X = np.empty((events, self.p, columns))
+        X = rng.random((events, self.p, columns))
+        X *= 2.0
+        X -= 1.0
         X[:, 0] = 1.0
-        rng.random(out=(slopes := np.empty((events, self.d, columns))))
-        np.subtract(2.0 * slopes, 1.0, out=X[:, 1:])
         e = rng.standard_normal(shape) if self.errors == "gauss" else rng.standard_t(_DEGREES, shape) / _UNIT
         e -= self.quantile
-        y = np.einsum("tpc,p->tc", X, self.gamma * self.sigma)
-        y *= e
-        y += np.einsum("tpc,p->tc", X, self.theta)
-        return X, y
+        both = np.stack([self.theta, self.gamma * self.sigma]) @ X
+        e *= both[:, 1]
+        e += both[:, 0]
+        return X, e
 
     def hessian(self, points: int = 1 << 18) -> Array:
         """Return H = E[density of y~ at X'theta given X, times XX'], (p, p), from fixed draws of X."""

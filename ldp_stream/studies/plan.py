@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from ..adaptive import CONSTANTS, AdaptiveConstants, PublicScale
 from ..plan import StepRule
 
-__all__ = ["BRANCHING", "CHAINS", "Found", "Method", "Plan", "Scale", "Steps", "tree_lengths"]
+__all__ = [
+    "BRANCHING",
+    "CHAINS",
+    "FEWEST_REPORTS",
+    "Found",
+    "Method",
+    "Plan",
+    "Scale",
+    "Steps",
+    "tree_lengths",
+]
 
 Array = NDArray[np.float64]
 Scale = Callable[[int, int], Array]
@@ -21,6 +31,7 @@ Method = Literal["sn", "dc10", "dc20", "higrad"]
 Steps = Literal["power", "adaptive", "adaptive-open"]
 CHAINS: dict[Method, int] = {"sn": 1, "dc10": 10, "dc20": 20, "higrad": 4}
 BRANCHING = (2, 2)
+FEWEST_REPORTS = 1000  # of a study: below it a pilot has no time
 _RATIO = (0.5, 1.0, 2.0)
 
 

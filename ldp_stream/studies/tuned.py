@@ -19,6 +19,7 @@ from ..adaptive import (
     checkpoints,
     divided_steps,
     pilot_ends,
+    pilot_horizon,
     restarts,
     retune,
     to_come,
@@ -53,10 +54,12 @@ def pilots(plan: Plan, runner: Runner, replications: int) -> Iterator[Pilot]:
     for stop, following in pairwise(checkpoints(rule)):
         sums, b = runner.sums(b, tuning.steps, (count, stop))
         count = stop
-        remaining = rule.open_pilot * count if plan.horizon is None else to_come(count, plan.horizon, rule)
-        after = retune(tuning, sums, public, remaining, rule.fall[0], rule)
+        after = retune(tuning, sums, public, pilot_horizon(count, plan.horizon, rule), rule.fall[0], rule)
         ends = pilot_ends(after, count, following, plan.horizon, public, rule) | (following > plan.n // 2)
         if ends.any():
+            remaining = (
+                rule.open_pilot * count if plan.horizon is None else to_come(count, plan.horizon, rule)
+            )
             final = retune(tuning, sums, public, remaining, rule.fall[1], rule)
             yield Pilot(left[ends], count, sums.point[ends], final.select(ends))
         left, b, tuning = left[~ends], b[~ends], after.select(~ends)
