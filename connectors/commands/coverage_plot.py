@@ -16,6 +16,7 @@ __all__ = ["draw_coverage"]
 
 _LEVEL = 95
 _REGULAR = 0.1
+_MARGIN = 1.3
 _RELS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 _RATIOS = (0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50)
 _LOWEST = 40.0  # percent: what is below stands on the axis
@@ -26,11 +27,14 @@ def draw_coverage(found: Sequence[CellResult], path: Path) -> None:
     methods = sorted({result.cell.method for result in found}, key=lambda name: (len(name), name))
     figure = new_figure(11.0, 1.2 + 2.4 * len(methods))
     panels = figure.subplots(len(methods), 2, squeeze=False, sharex=True, width_ratios=(2, 1))
+    rels = _ends([result.cell.relative for result in found])
     for (left, right), method in zip(panels, methods, strict=True):
         cells = [result for result in found if result.cell.method == method]
+        ratios = _ends([result.ratio for result in cells])
+        right.set(yscale="log", ylabel="error over the bound", ylim=ratios)
         for axes in (left, right):
             tidy(axes)
-            axes.set_xscale("log")
+            axes.set(xscale="log", xlim=rels)
             axes.axvline(_REGULAR, color=GREY, lw=0.8, alpha=0.6)
         left.axhline(_LEVEL, color=GREY, lw=1, ls=(0, (2, 3)))
         rel = [result.cell.relative for result in cells]
@@ -44,10 +48,9 @@ def draw_coverage(found: Sequence[CellResult], path: Path) -> None:
         left.set_title(method, size=11, loc="left")
         right.plot(rel, [result.ratio for result in cells], "o", color=GREY, ms=4, alpha=0.8)
         right.axhline(1, color=GREY, lw=1, ls=(0, (2, 3)))
-        right.set(yscale="log", ylabel="error over the bound")
-        _plain_ticks(right.yaxis, _RATIOS, [result.ratio for result in cells])
+        _label(right.yaxis, _RATIOS, ratios)
         for axes in (left, right):
-            _plain_ticks(axes.xaxis, _RELS, [result.cell.relative for result in found])
+            _label(axes.xaxis, _RELS, rels)
     panels[0, 0].legend(frameon=False, fontsize=8.5, loc="lower left")
     steps = found[0].cell.steps
     figure.supxlabel("rel: asymptotic bound for a fitted value, over the spread of the errors", size=9)
@@ -55,10 +58,13 @@ def draw_coverage(found: Sequence[CellResult], path: Path) -> None:
     save(figure, path)
 
 
-def _plain_ticks(axis: Axis, ticks: Sequence[float], values: Sequence[float]) -> None:
-    """Label a logarithmic axis with plain numbers around the values."""
-    low, high = min(values) / 1.3, max(values) * 1.3
-    axis.set_view_interval(low, high, ignore=True)
-    used = [tick for tick in ticks if low <= tick <= high]
-    axis.set_ticks(used, [f"{tick:g}" for tick in used])
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return the limits of a logarithmic axis around the values."""
+    return min(values) / _MARGIN, max(values) * _MARGIN
+
+
+def _label(axis: Axis, ticks: Sequence[float], ends: tuple[float, float]) -> None:
+    """Label a logarithmic axis with plain numbers."""
+    used = [tick for tick in ticks if ends[0] <= tick <= ends[1]]
     axis.set_ticks([], minor=True)
+    axis.set_ticks(used, [f"{tick:g}" for tick in used])

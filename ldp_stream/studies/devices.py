@@ -26,6 +26,7 @@ __all__ = ["Devices", "Piece", "walk"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_TWO_POINTS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Devices:
         chance = keep[with_intercept]
         lie = ((uniform - chance) / (1 - chance) * (sizes[with_intercept] - 1)).astype(np.int64)
         truly = uniform < chance
-        true = (self._category(face, X, block, rounding) for face in (0, 1))
+        true = self._categories(X, block, with_intercept, rounding)
         zero, one = (np.where(truly, c, lie + (lie >= c)) for c in true)
         decoded, change = np.zeros_like(X), np.zeros_like(X)
         row = block * self._values.shape[1]
@@ -81,21 +82,26 @@ class Devices:
             np.put_along_axis(change, coordinate, (second - first)[:, None], axis=1)
         return Piece(X, y, decoded, change, block, (zero, one))
 
-    def _category(self, face: int, X: Array, block: Ints, rounding: Array) -> Ints:
-        """Return the category before randomized response, (T, C)."""
+    def _categories(self, X: Array, block: Ints, with_intercept: Ints, rounding: Array) -> tuple[Ints, Ints]:
+        """Return the category before randomized response on face 0 and on face 1, each (T, C)."""
         channel = self.channel
         assert isinstance(channel, CQX)
-        start, width = self._grids
-        category = np.zeros(block.shape, np.int64)
-        kind = np.where(block < channel.intercept_blocks, face, 2)
+        faces = [np.zeros(block.shape, np.int64), np.zeros(block.shape, np.int64)]
         for place, uniform in enumerate(rounding):
-            coordinate = self._coordinates[block, place]
+            coordinate = np.take(self._coordinates[:, place], block)
             x = np.take_along_axis(X, coordinate[:, None], axis=1)[:, 0]
-            position = (x * (face - channel.tau) - start[kind, coordinate]) / width[kind, coordinate]
-            index = np.clip(np.floor(position), 0, channel.q - 1).astype(np.int64)
-            digit = np.minimum(index + (uniform < position - index), channel.q - 1)
-            category = np.where(coordinate == 0, face, category * channel.q + digit)
-        return category
+            grid = coordinate + channel.p * with_intercept
+            slopes = coordinate > 0
+            for face, (scale, shift) in enumerate(self._grids):
+                position = x * np.take(scale, grid)
+                position += np.take(shift, grid)
+                if channel.q == _TWO_POINTS:
+                    digit = (uniform < position).astype(np.int64)
+                else:
+                    index = np.clip(np.floor(position), 0, channel.q - 1)
+                    digit = (index + (uniform < position - index)).astype(np.int64)
+                faces[face] = np.where(slopes, faces[face] * channel.q + digit, face)
+        return faces[0], faces[1]
 
     @cached_property
     def _coordinates(self) -> Ints:
@@ -104,17 +110,24 @@ class Devices:
         return np.array([channel.coordinates(block) for block in range(channel.n_blocks)])
 
     @cached_property
-    def _grids(self) -> tuple[Array, Array]:
-        """First point and distance of points, by grid (face 0, face 1, hull) and coordinate, (3, p)."""
+    def _grids(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Of each face: scale and shift (2 p,) that turn x_j into its place on the grid, in points from 0.
+
+        The first p entries are for blocks without the intercept, the others for blocks with it.
+        """
         channel = self.channel
         assert isinstance(channel, CQX)
-        lower, upper = np.zeros((3, channel.p)), np.ones((3, channel.p))
-        for j, (low, high) in enumerate(channel.intervals, 1):
-            for face in (0, 1):
-                ends = sorted(((face - channel.tau) * low, (face - channel.tau) * high))
-                lower[face, j], upper[face, j] = ends
-            lower[2, j], upper[2, j] = lower[:2, j].min(), upper[:2, j].max()
-        return lower, (upper - lower) / (channel.q - 1)
+        tau, p, found = channel.tau, channel.p, []
+        for face in (0, 1):
+            scale, shift = np.zeros(2 * p), np.zeros(2 * p)
+            for j, interval in enumerate(channel.intervals, 1):
+                own = sorted((face - tau) * end for end in interval)
+                both = [(f - tau) * end for f in (0, 1) for end in interval]
+                for place, (low, high) in ((j, (min(both), max(both))), (p + j, own)):
+                    points = (channel.q - 1) / (high - low)
+                    scale[place], shift[place] = (face - tau) * points, -low * points
+            found.append((scale, shift))
+        return found[0], found[1]
 
     @cached_property
     def _alphabets(self) -> tuple[Ints, Array]:

@@ -67,7 +67,7 @@ def test_the_error_is_near_the_bound(method: Method, steps: Steps) -> None:
 
 
 def test_cold_chains_fail_where_a_common_pilot_does_not() -> None:
-    """At .75 DC with power steps and no pilot covers in less than 7 of 10, with the pilot in over 85 of 100."""
+    """At .75 DC without a pilot, with power steps, covers in less than 70%, with the pilot in over 85%."""
     assert covered("dc10", "power", 0.75).max() < 0.7
     assert covered("dc10", "adaptive", 0.75).min() > 0.85
 
