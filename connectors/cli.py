@@ -18,6 +18,7 @@ from ..errors import LdpStreamError
 from .commands.campaign_check import check
 from .commands.campaign_new import new
 from .commands.console import plain
+from .commands.coverage import coverage
 from .commands.demo import demo
 from .commands.estimate import estimate
 from .commands.ingest import ingest
@@ -38,7 +39,7 @@ app = typer.Typer(
     add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False, context_settings=_SETTINGS
 )
 campaign = typer.Typer(rich_markup_mode="rich", context_settings=_SETTINGS)
-for _command in (demo, sample, replay, serve, report, ingest, parameters, estimate):
+for _command in (demo, sample, replay, serve, report, ingest, parameters, estimate, coverage):
     app.command()(_command)
 app.add_typer(campaign, name="campaign")
 campaign.command()(check)

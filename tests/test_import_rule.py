@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("privacy", "noise"),
     ("channels",),
     ("tree", "scale"),
-    ("plan",),
+    ("plan", "epoch_sums", "adaptive"),
     (
         "campaign",
         "campaign_parts",
@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("inference", "deconvolution"),
     ("client", "server"),
     ("design",),
-    ("datasets",),
+    ("datasets", "studies"),
     ("estimators",),
     ("connectors",),
 )
