@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..plan import window_start
+from ..plan import Window
 from .chains import Runner
 from .plan import BRANCHING, Found, Plan, tree_lengths
 from .sets import SNWindow, divided, spread_over_threads, thread_weights, tree_threads
@@ -16,7 +16,7 @@ __all__ = ["power_dc", "power_higrad", "power_sn"]
 
 def _window(plan: Plan, runner: Runner, columns: int, n: int) -> SNWindow:
     """Return the averages of chains of n reports each, without the first tenth, as the server makes them."""
-    window, left_out = SNWindow(columns, runner.p), window_start(n, plan.burn_in)
+    window, left_out = SNWindow(columns, runner.p), Window(plan.burn_in).start(n)
     ones = np.ones((columns, runner.p))
     b = runner.skip(np.zeros_like(ones), ones, (0, left_out), plan.power_scale)
     runner.average(b, ones, (left_out, n), window, plan.power_scale)

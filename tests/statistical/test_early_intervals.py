@@ -40,7 +40,7 @@ def test_too_early_an_interval_would_be_wrong_and_is_withheld() -> None:
         model = learnt(early, seed)
         interval = model.confidence_interval("x")
         assert not interval.bounded
-        covered += covers_without_the_gate(model._server._own.chains[0])
+        covered += covers_without_the_gate(model._server._own.levels[0].chains[0])
     assert covered <= 0.1 * RUNS
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ldp_stream import Aggregator
 from ldp_stream.campaign import Campaign
-from ldp_stream.plan import window_start
+from ldp_stream.plan import Window
 from ldp_stream.report_batch import ReportBatch
 from ldp_stream.studies.coverage import Cell
 from ldp_stream.studies.devices import walk
@@ -30,7 +30,7 @@ def test_one_replication_is_the_server(epsilon: float | None) -> None:
     )
     iterates = np.moveaxis(np.concatenate([points[1:], last[None]]), 1, 2)
     window = SNWindow(1, 4)
-    left_out = window_start(N, plan.burn_in)
+    left_out = Window(plan.burn_in).start(N)
     window.add(iterates[left_out:3000])
     window.add(iterates[3000:])
     payload: dict[str, Any] = {"values": np.ascontiguousarray(gradients[:, :, 0])}
