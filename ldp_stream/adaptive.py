@@ -6,9 +6,10 @@ counts, public constants and sums over the reports of the epoch, so any split of
 restored state and a replay make the same steps.
 
 Pilot. One chain, b_0 = 0, eta_j = .05/G with G^2 = sum_j E g~_j^2 (public). Every checkpoint ends an epoch
-and calls :func:`retune`. The pilot ends at a checkpoint (:func:`pilot_ends`) past a tenth of the horizon n
-where the curvature f^ is significant and settled, later where it is not. The pilot's reports are then left
-out of every average, and the next chains start at the mean of its last epoch.
+and calls :func:`retune` with floor 1/4 and the n' of :func:`pilot_horizon`; the retune that ends the pilot
+has the n' of what follows and floor 1/32. It ends at a checkpoint (:func:`pilot_ends`) past a tenth of the
+horizon n where the curvature f^ is significant and settled, later where it is not. The pilot's reports are
+then left out of every average, and the next chains start at the mean of its last epoch.
 
 Main phase, n_0 reports being the pilot's and n' = n - n_0:
 
@@ -38,10 +39,10 @@ are
     eta_j = c/(f r_j n'),   c = min(120, 2 psi n' phi_tau^2/G_e^2),   G_e^2 = sum_j mean(g~_j^2)/r_j,
     psi = min(.25, sqrt(v_0/n')/(phi_tau max(|z_tau|, .3))),
 
-between eta_j/4 and 2 eta_j, at most .7/(G sqrt(n' r_j)): c relaxation times in what is to come, as long as
-the cloud of iterates, which grows with the steps, stays so small that the curvature of the distribution
-function over it moves the mean little. phi_tau is the normal density at z_tau, the normal quantile: a
-convention. The constants are calibrated by simulation (docs/coverage.md).
+between eta_j/4 (the floor) and 2 eta_j, at most .7/(G sqrt(n' r_j)): c relaxation times in what is to come,
+as long as the cloud of iterates, which grows with the steps, stays so small that the curvature of the
+distribution function over it moves the mean little. phi_tau is the normal density at z_tau, the normal
+quantile: a convention. The constants are calibrated by simulation (docs/coverage.md).
 
 All arrays may have leading dimensions (..., p): replications of a study, or none in a server.
 """

@@ -17,7 +17,7 @@ __all__ = ["coverage"]
 
 _METHODS = ("sn", "dc10", "dc20", "higrad")
 _ERRORS = ("gauss", "t3")
-_STEPS = ("power", "adaptive", "adaptive-open")
+_STEPS = ("power", "corrected", "adaptive", "adaptive-open")
 _REPLICATIONS, _REPORTS = 400, 10_000
 _QUICK_REPLICATIONS, _QUICK_REPORTS = 100, 2_000
 
@@ -41,9 +41,7 @@ def coverage(
     n: Annotated[
         list[int] | None, typer.Option("--n", metavar="N", help=f"Reports. Default: {_REPORTS:,}.")
     ] = None,
-    steps: Annotated[
-        str, typer.Option(metavar="RULE", help="power, adaptive, or adaptive-open: without a horizon.")
-    ] = "adaptive",
+    steps: Annotated[str, typer.Option(metavar="RULE", help=f"Of {', '.join(_STEPS)}.")] = "adaptive",
     replications: Annotated[
         int | None,
         typer.Option(min=2, metavar="R", help=f"Default: {_REPLICATIONS}.", show_default=False),
@@ -66,7 +64,9 @@ def coverage(
     Monte Carlo errors, the mean width of a slope's interval in half ranges of the
     target, the root mean square error, and its ratio to the asymptotic bound.
     "rel" is the bound for a fitted value over the spread: below .1 the sets are
-    made for it.
+    made for it. Steps: "power" as in a campaign by default, "corrected" with the
+    corrections of the average, "adaptive" with a pilot and a known horizon,
+    "adaptive-open" without a horizon.
 
     Examples
     --------

@@ -25,7 +25,7 @@ _LOWEST = 40.0  # percent: what is below stands on the axis
 def draw_coverage(found: Sequence[CellResult], path: Path) -> None:
     """Draw coverage of the intercept and of the slopes against rel, a panel a method."""
     methods = sorted({result.cell.method for result in found}, key=lambda name: (len(name), name))
-    figure = new_figure(11.0, 1.2 + 2.4 * len(methods))
+    figure = new_figure(11.0, 1.2 + 1.8 * len(methods))
     panels = figure.subplots(len(methods), 2, squeeze=False, sharex=True, width_ratios=(2, 1))
     rels = _ends([result.cell.relative for result in found])
     for (left, right), method in zip(panels, methods, strict=True):

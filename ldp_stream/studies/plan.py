@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..adaptive import CONSTANTS, AdaptiveConstants, PublicScale
+from ..inference.correction import ALLOWANCE, widening
 from ..plan import StepRule
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Scale = Callable[[int, int], Array]
 Method = Literal["sn", "dc10", "dc20", "higrad"]
-Steps = Literal["power", "adaptive", "adaptive-open"]
+Steps = Literal["power", "corrected", "adaptive", "adaptive-open"]
 CHAINS: dict[Method, int] = {"sn": 1, "dc10": 10, "dc20": 20, "higrad": 4}
 BRANCHING = (2, 2)
 FEWEST_REPORTS = 1000  # of a study: below it a pilot has no time
@@ -44,7 +45,8 @@ class Plan:
     method
         "sn", "dc10", "dc20" or "higrad" (branching [2, 2], n_0 : n_1 : n_2 = .5 : 1 : 2).
     steps
-        "power", "adaptive" (the horizon n is known) or "adaptive-open" (it is not).
+        "power", "corrected" (power steps with the free corrections), "adaptive" (the horizon n is known) or
+        "adaptive-open" (it is not).
     n
         Reports of a replication.
     public, power
@@ -78,11 +80,18 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Estimates, half-widths and estimated relaxation times (NaN where there are none), each (R, p)."""
+    """Estimates, half-widths and estimated relaxation times, each (R, p)."""
 
     mean: Array
     half_width: Array
     relaxations: Array
+
+    @classmethod
+    def widened(cls, mean: Array, half: Array, shift: Array, relaxations: Array, chains: int = 1) -> Found:
+        """Return corrected averages whose half-widths grow by what the corrections leave open."""
+        half = half * widening(relaxations, chains)
+        half[:, 0] += ALLOWANCE * np.abs(shift)
+        return cls(mean, half, relaxations)
 
     @classmethod
     def gather(cls, parts: Sequence[tuple[NDArray[np.intp], Found]]) -> Found:

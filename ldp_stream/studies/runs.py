@@ -22,7 +22,7 @@ _TUNED = {"sn": tuned_sn, "dc10": tuned_dc, "dc20": tuned_dc, "higrad": tuned_hi
 def run(plan: Plan, devices: Devices, replications: int, rng: np.random.Generator) -> Found:
     """Return what R replications come to after n reports each."""
     runner = Runner(devices, plan.radius, rng)
-    if plan.steps == "power":
+    if plan.steps in ("power", "corrected"):
         return _POWER[plan.method](plan, runner, replications)
     if plan.method == "sn" and plan.horizon is None:
         return open_sn(plan, runner, replications)

@@ -25,7 +25,7 @@ from ..adaptive import (
     to_come,
 )
 from ..epoch_sums import EpochSums
-from ..inference.correction import ALLOWANCE, Correction, correct, widening
+from ..inference.correction import Correction, correct
 from .chains import Runner
 from .plan import BRANCHING, Found, Plan, tree_lengths
 from .sets import SNWindow, divided, spread_over_threads, thread_weights, tree_threads
@@ -67,12 +67,6 @@ def pilots(plan: Plan, runner: Runner, replications: int) -> Iterator[Pilot]:
             return
 
 
-def _found(mean: Array, half: Array, shift: Array, relaxations: Array, chains: int = 1) -> Found:
-    half = half * widening(relaxations, chains)
-    half[:, 0] += ALLOWANCE * np.abs(shift)
-    return Found(mean, half, relaxations)
-
-
 def _sn(plan: Plan, window: SNWindow, parts: list[EpochSums], first: Places) -> Found:
     """Return what SN windows come to; chain r's starts with the epoch number first[r] of ``parts``."""
     mean, groups = window.mean(), []
@@ -82,7 +76,10 @@ def _sn(plan: Plan, window: SNWindow, parts: list[EpochSums], first: Places) -> 
         found = correct(reduce(EpochSums.then, parts[k:]), plan.public)
         corrected = found.apply(mean)
         groups.append(
-            (where, _found(corrected[where], half[where], found.shift[where], found.relaxations[where]))
+            (
+                where,
+                Found.widened(corrected[where], half[where], found.shift[where], found.relaxations[where]),
+            )
         )
     return Found.gather(groups)
 
@@ -152,7 +149,7 @@ def tuned_dc(plan: Plan, runner: Runner, pilot: Pilot) -> Found:
     corrected, found = _corrected(sums, plan)
     mean, half = divided(corrected.reshape(R, K, -1), plan.level)
     shift = found.shift.reshape(R, K).mean(axis=1)
-    return _found(mean, half, shift, found.relaxations.reshape(R, K, -1).sum(axis=1), K)
+    return Found.widened(mean, half, shift, found.relaxations.reshape(R, K, -1).sum(axis=1), K)
 
 
 def tuned_higrad(plan: Plan, runner: Runner, pilot: Pilot) -> Found:
@@ -169,4 +166,4 @@ def tuned_higrad(plan: Plan, runner: Runner, pilot: Pilot) -> Found:
         relaxations += found.relaxations.reshape(R, -1, runner.p).mean(axis=1)
         shift += weight * found.shift.reshape(R, -1).mean(axis=1)
     mean, half = tree_threads(spread_over_threads(levels, w, R), Sigma, plan.level)
-    return _found(mean, half, shift, relaxations)
+    return Found.widened(mean, half, shift, relaxations)

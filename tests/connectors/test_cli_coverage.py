@@ -65,7 +65,7 @@ def test_the_picture_is_drawn(shell: Shell) -> None:
     [
         (("--method", "bayes"), "--method = 'bayes': must be one of sn, dc10, dc20, higrad"),
         (("--errors", "cauchy"), "--errors = 'cauchy': must be one of gauss, t3"),
-        (("--steps", "fast"), "--steps = 'fast': must be one of power, adaptive, adaptive-open"),
+        (("--steps", "fast"), "--steps = 'fast': must be one of power, corrected, adaptive, adaptive-open"),
         (("--epsilon", "much"), "--epsilon = 'much': must be a number > 0 or \"none\""),
         (("--n", "999"), "--n = 999: must be"),
         (("--d", "0"), "--d = 0: must be"),
