@@ -90,7 +90,8 @@ class Campaign(Section):
     features
         Name to ``{lower, upper, centre}``, in the user's units; the centre is the midpoint unless given.
     channel
-        ``{kind = "cqx", q, s}`` (default q = 2, s = 1) or ``{kind = "none"}``.
+        ``{kind = "cqx", q, s, intercept, shear}`` (default q = 2, s = 1), ``{kind = "none"}``, or
+        ``{kind = "auto"}``, which is replaced by the best channel for the rest of the definition.
     inference
         ``{kind = "sn"}``, ``{kind = "dc", chains}`` or ``{kind = "higrad", branching, segments}`` (or a
         ``horizon`` of reports and a ``ratio`` of segments instead of ``segments``).
@@ -114,8 +115,8 @@ class Campaign(Section):
     ...         "rush": {"lower": 0, "upper": 1, "centre": 0},
     ...     },
     ... })
-    >>> campaign.channel, campaign.scale.names
-    (CQXChannel(kind='cqx', q=2, s=1), ('intercept', 'log_miles', 'rush'))
+    >>> (campaign.channel.q, campaign.channel.s), campaign.scale.names
+    ((2, 1), ('intercept', 'log_miles', 'rush'))
     >>> Campaign(**{**campaign.model_dump(), "tau": 2.0, "target": {"lower": 0}})
     Traceback (most recent call last):
     ...
@@ -236,7 +237,7 @@ class Campaign(Section):
         if self.epsilon is None or isinstance(self.channel, NoChannel):
             mechanism = NoPrivacy(tau, self.scale.intervals)
         else:
-            mechanism = CQX(self.epsilon, tau, self.scale.intervals, self.channel.q, self.channel.s)
+            mechanism = self.channel.mechanism(self.epsilon, tau, self.scale.intervals)
         steps = StepRule(self.steps.gain, self.steps.exponent, self.steps.delay, mechanism.second_moment)
         return QuantileLevel(tau, mechanism, steps)
 

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from .channels.cqx import CQX
 from .scale import INTERCEPT, Axis
 from .tree import ChainTree
 
@@ -149,11 +150,22 @@ Features = Annotated[
 
 
 class CQXChannel(Section):
-    """The CQX(q, s) channel: grids of q points, blocks of s coordinates."""
+    """The CQX(q, s) channel: grids of q points, blocks of s coordinates.
+
+    ``intercept`` is the probability that a block contains the intercept (uniform blocks unless given), and
+    with ``shear`` slopes go through the channel about the middle of their intervals. Left at their defaults
+    they are not part of the canonical JSON, so that campaigns from before them have their digest still.
+    """
 
     kind: Literal["cqx"] = "cqx"
     q: Annotated[Whole, Field(ge=2, le=1 << 16)] = 2
     s: Annotated[Whole, Field(ge=1)] = 1
+    intercept: Annotated[Real | None, Field(gt=0, le=1, exclude_if=lambda value: value is None)] = None
+    shear: Annotated[bool, Field(strict=True, exclude_if=lambda value: not value)] = False
+
+    def mechanism(self, epsilon: float, tau: float, intervals: tuple[tuple[float, float], ...]) -> CQX:
+        """Return the channel of one quantile level."""
+        return CQX(epsilon, tau, intervals, self.q, self.s, self.intercept, self.shear)
 
 
 class NoChannel(Section):

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from .campaign_parts import Channel, CQXChannel, Epsilon, Features, Taus, Whole
-from .channels.cqx import CQX
 
 __all__ = ["field_problems", "joint_problems"]
 
@@ -64,7 +63,7 @@ def joint_problems(data: Mapping[str, Any]) -> list[str]:
     intervals = tuple(feature.axis(name).interval for name, feature in features.items())
     one = tau[0] if isinstance(tau, tuple) else tau
     try:
-        CQX(1.0 if epsilon is None else epsilon, 0.5 if one is None else one, intervals, design.q, design.s)
+        design.mechanism(1.0 if epsilon is None else epsilon, 0.5 if one is None else one, intervals)
     except ValueError as error:  # InvalidInput is one, and so is an integer with too many digits to be shown
         problems.append(f"channel: {error}")
     return problems
