@@ -40,7 +40,7 @@ from .campaign_parts import (
     Whole,
 )
 from .campaign_problems import field_problems, joint_problems
-from .channels.cqx import CQX
+from .channels.kinds import Mechanism
 from .channels.no_privacy import NoPrivacy
 from .errors import InvalidCampaign, InvalidInput
 from .plan import TRAVEL, RoundSchedule, StepRule, Window
@@ -59,7 +59,7 @@ class QuantileLevel:
     """One quantile level of a campaign: its tau, its channel, and the step sizes of its chains."""
 
     tau: float
-    mechanism: CQX | NoPrivacy
+    mechanism: Mechanism
     steps: StepRule
 
     @cached_property
@@ -90,7 +90,8 @@ class Campaign(Section):
     features
         Name to ``{lower, upper, centre}``, in the user's units; the centre is the midpoint unless given.
     channel
-        ``{kind = "cqx", q, s}`` (default q = 2, s = 1) or ``{kind = "none"}``.
+        ``{kind = "cqx", q, s}`` (default q = 2, s = 1); for comparison ``{kind = "laplace", support}``;
+        without privacy ``{kind = "none"}``.
     inference
         ``{kind = "sn"}``, ``{kind = "dc", chains}`` or ``{kind = "higrad", branching, segments}`` (or a
         ``horizon`` of reports and a ``ratio`` of segments instead of ``segments``).
@@ -232,11 +233,11 @@ class Campaign(Section):
         return tuple(self._level(tau) for tau in taus)
 
     def _level(self, tau: float) -> QuantileLevel:
-        mechanism: CQX | NoPrivacy
+        mechanism: Mechanism
         if self.epsilon is None or isinstance(self.channel, NoChannel):
             mechanism = NoPrivacy(tau, self.scale.intervals)
         else:
-            mechanism = CQX(self.epsilon, tau, self.scale.intervals, self.channel.q, self.channel.s)
+            mechanism = self.channel.mechanism(self.epsilon, tau, self.scale.intervals)
         steps = StepRule(self.steps.gain, self.steps.exponent, self.steps.delay, mechanism.second_moment)
         return QuantileLevel(tau, mechanism, steps)
 

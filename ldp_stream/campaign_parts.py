@@ -20,6 +20,8 @@ from pydantic import (
     model_validator,
 )
 
+from .channels.cqx import CQX
+from .channels.laplace import DirectLaplace
 from .scale import INTERCEPT, Axis
 from .tree import ChainTree
 
@@ -32,6 +34,8 @@ __all__ = [
     "Features",
     "HiGrad",
     "Inference",
+    "Intervals",
+    "LaplaceChannel",
     "Name",
     "NoChannel",
     "PowerSteps",
@@ -62,6 +66,7 @@ def _unsigned_zero(value: float) -> float:
 
 Real = Annotated[float, BeforeValidator(_number), AfterValidator(_unsigned_zero), Field(allow_inf_nan=False)]
 Whole = Annotated[int, BeforeValidator(_number)]  # 2 and 2.0 are the same number, 2.5 is refused
+Intervals = tuple[tuple[float, float], ...]
 Epsilon = Annotated[Real, Field(gt=0)]
 Tau = Annotated[Real, Field(gt=0, lt=1)]
 
@@ -155,6 +160,21 @@ class CQXChannel(Section):
     q: Annotated[Whole, Field(ge=2, le=1 << 16)] = 2
     s: Annotated[Whole, Field(ge=1)] = 1
 
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> CQX:
+        """Return the channel."""
+        return CQX(epsilon, tau, intervals, self.q, self.s)
+
+
+class LaplaceChannel(Section):
+    """Laplace noise on every coordinate, for the diameter of the support ("aware") or of a cube ("blind")."""
+
+    kind: Literal["laplace"] = "laplace"
+    support: Literal["aware", "blind"] = "aware"
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> DirectLaplace:
+        """Return the channel."""
+        return DirectLaplace(epsilon, tau, intervals, self.support)
+
 
 class NoChannel(Section):
     """No privacy: the reference of a study, refused by a real device."""
@@ -162,7 +182,7 @@ class NoChannel(Section):
     kind: Literal["none"] = "none"
 
 
-Channel = Annotated[CQXChannel | NoChannel, Field(discriminator="kind")]
+Channel = Annotated[CQXChannel | LaplaceChannel | NoChannel, Field(discriminator="kind")]
 
 
 class SelfNormalized(Section):

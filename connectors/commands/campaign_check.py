@@ -73,7 +73,9 @@ def _privacy(campaign: Campaign) -> str:
 def _channel(campaign: Campaign) -> str:
     from ...channels.cqx import CQX
 
-    mechanism = campaign.levels[0].mechanism
+    mechanism, section = campaign.levels[0].mechanism, campaign.channel
+    if section.kind == "laplace":
+        return f"laplace, noise on all {campaign.p} coordinates, support {section.support}"
     if not isinstance(mechanism, CQX):
         return "none"
     sizes = sorted({mechanism.categories(0), mechanism.categories(mechanism.n_blocks - 1)})
