@@ -90,8 +90,9 @@ class Campaign(Section):
     features
         Name to ``{lower, upper, centre}``, in the user's units; the centre is the midpoint unless given.
     channel
-        ``{kind = "cqx", q, s}`` (default q = 2, s = 1); for comparison ``{kind = "laplace", support}``;
-        without privacy ``{kind = "none"}``.
+        ``{kind = "cqx", q, s}`` (default q = 2, s = 1); for comparison ``{kind = "laplace", support}``,
+        ``{kind = "face_exponential", q}`` (biased), ``{kind = "piecewise", k}``, ``{kind = "hybrid", k}``,
+        ``{kind = "privunit_g"}``; without privacy ``{kind = "none"}``.
     inference
         ``{kind = "sn"}``, ``{kind = "dc", chains}`` or ``{kind = "higrad", branching, segments}`` (or a
         ``horizon`` of reports and a ``ratio`` of segments instead of ``segments``).

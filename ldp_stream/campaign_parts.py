@@ -21,7 +21,10 @@ from pydantic import (
 )
 
 from .channels.cqx import CQX
+from .channels.face_exponential import FaceExponential
 from .channels.laplace import DirectLaplace
+from .channels.piecewise import Piecewise
+from .channels.privunit import PrivUnitG
 from .scale import INTERCEPT, Axis
 from .tree import ChainTree
 
@@ -30,15 +33,20 @@ __all__ = [
     "Channel",
     "DivideAndConquer",
     "Epsilon",
+    "FaceExponentialChannel",
     "Feature",
     "Features",
     "HiGrad",
+    "HybridChannel",
     "Inference",
     "Intervals",
     "LaplaceChannel",
     "Name",
     "NoChannel",
+    "PiecewiseChannel",
     "PowerSteps",
+    "PrivUnitGChannel",
+    "PrivateChannel",
     "Real",
     "Rounds",
     "SelfNormalized",
@@ -176,13 +184,61 @@ class LaplaceChannel(Section):
         return DirectLaplace(epsilon, tau, intervals, self.support)
 
 
+class FaceExponentialChannel(Section):
+    """A grid point of the support by the exponential mechanism, q points a slope; biased."""
+
+    kind: Literal["face_exponential"] = "face_exponential"
+    q: Annotated[Whole, Field(ge=2, le=1 << 16)] = 2
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> FaceExponential:
+        """Return the channel."""
+        channel = FaceExponential(epsilon, tau, intervals, self.q)
+        channel.check_alphabet()
+        return channel
+
+
+class PiecewiseChannel(Section):
+    """The piecewise mechanism on k sampled coordinates."""
+
+    kind: Literal["piecewise"] = "piecewise"
+    k: Annotated[Whole, Field(ge=1)] | None = None
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> Piecewise:
+        """Return the channel."""
+        return Piecewise(epsilon, tau, intervals, self.k)
+
+
+class HybridChannel(Section):
+    """The mixture of the piecewise and the two-valued mechanism on k sampled coordinates."""
+
+    kind: Literal["hybrid"] = "hybrid"
+    k: Annotated[Whole, Field(ge=1)] | None = None
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> Piecewise:
+        """Return the channel."""
+        return Piecewise(epsilon, tau, intervals, self.k, hybrid=True)
+
+
+class PrivUnitGChannel(Section):
+    """A Gaussian vector that leans towards the contribution."""
+
+    kind: Literal["privunit_g"] = "privunit_g"
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> PrivUnitG:
+        """Return the channel."""
+        return PrivUnitG(epsilon, tau, intervals)
+
+
 class NoChannel(Section):
     """No privacy: the reference of a study, refused by a real device."""
 
     kind: Literal["none"] = "none"
 
 
-Channel = Annotated[CQXChannel | LaplaceChannel | NoChannel, Field(discriminator="kind")]
+PrivateChannel = (
+    CQXChannel | LaplaceChannel | FaceExponentialChannel | PiecewiseChannel | HybridChannel | PrivUnitGChannel
+)
+Channel = Annotated[PrivateChannel | NoChannel, Field(discriminator="kind")]
 
 
 class SelfNormalized(Section):

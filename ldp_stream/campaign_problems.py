@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from .campaign_parts import Channel, CQXChannel, Epsilon, Features, LaplaceChannel, Taus, Whole
+from .campaign_parts import Channel, CQXChannel, Epsilon, Features, PrivateChannel, Taus, Whole
 
 __all__ = ["field_problems", "joint_problems"]
 
 _ALTERNATIVES = "channel", "inference", "tau"
-_PRIVATE = tuple(section.model_fields["kind"].default for section in (CQXChannel, LaplaceChannel))
+_PRIVATE = tuple(section.model_fields["kind"].default for section in get_args(PrivateChannel))
 _MOST_SHOWN = 80  # characters of a bad value
 _FEATURES, _CHANNEL = TypeAdapter[Any](Features), TypeAdapter[Any](Channel)
 _WHOLE, _EPSILON, _TAU = TypeAdapter[Any](Whole), TypeAdapter[Any](Epsilon), TypeAdapter[Any](Taus)

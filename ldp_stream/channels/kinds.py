@@ -7,11 +7,14 @@ A finite channel sends a category and is decoded by a table. A vector channel se
 from __future__ import annotations
 
 from .cqx import CQX
+from .face_exponential import FaceExponential
 from .laplace import DirectLaplace
 from .no_privacy import NoPrivacy
+from .piecewise import Piecewise
+from .privunit import PrivUnitG
 
 __all__ = ["FiniteChannel", "Mechanism", "VectorChannel"]
 
-FiniteChannel = CQX
-VectorChannel = NoPrivacy | DirectLaplace
+FiniteChannel = CQX | FaceExponential
+VectorChannel = NoPrivacy | DirectLaplace | Piecewise | PrivUnitG
 Mechanism = FiniteChannel | VectorChannel

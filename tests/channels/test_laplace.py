@@ -86,7 +86,7 @@ def test_a_value_beyond_the_limits_is_cut() -> None:
     t = channel.noise.rate.denominator
     for negative in (0, 1):
         steps = [0, 0, 1] * 200 + [0, 1]  # a coin with chance 1/e that succeeds 200 times, then fails
-        draws = [0, 0, *steps, negative]
+        draws = [0, 0, 0, *steps, negative]
         values = channel.privatize([0.5], _Script(*draws)).values
         assert t > 1
         assert abs(values[0]) == channel.limits[0]
