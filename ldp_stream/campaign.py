@@ -40,7 +40,7 @@ from .campaign_parts import (
     Whole,
 )
 from .campaign_problems import field_problems, joint_problems
-from .channels.cqx import CQX
+from .channels.kinds import Mechanism
 from .channels.no_privacy import NoPrivacy
 from .errors import InvalidCampaign, InvalidInput
 from .plan import TRAVEL, RoundSchedule, StepRule, Window
@@ -59,7 +59,7 @@ class QuantileLevel:
     """One quantile level of a campaign: its tau, its channel, and the step sizes of its chains."""
 
     tau: float
-    mechanism: CQX | NoPrivacy
+    mechanism: Mechanism
     steps: StepRule
 
     @cached_property
@@ -90,8 +90,10 @@ class Campaign(Section):
     features
         Name to ``{lower, upper, centre}``, in the user's units; the centre is the midpoint unless given.
     channel
-        ``{kind = "cqx", q, s, intercept, shear}`` (default q = 2, s = 1), ``{kind = "none"}``, or
-        ``{kind = "auto"}``, which is replaced by the best channel for the rest of the definition.
+        ``{kind = "cqx", q, s, intercept, shear}`` (default q = 2, s = 1), or ``{kind = "auto"}``, which is
+        replaced by the best of these; for comparison ``{kind = "laplace", support}``,
+        ``{kind = "face_exponential", q}`` (biased), ``{kind = "piecewise", k}``, ``{kind = "hybrid", k}``,
+        ``{kind = "privunit_g"}``; without privacy ``{kind = "none"}``.
     inference
         ``{kind = "sn"}``, ``{kind = "dc", chains}`` or ``{kind = "higrad", branching, segments}`` (or a
         ``horizon`` of reports and a ``ratio`` of segments instead of ``segments``).
@@ -233,7 +235,7 @@ class Campaign(Section):
         return tuple(self._level(tau) for tau in taus)
 
     def _level(self, tau: float) -> QuantileLevel:
-        mechanism: CQX | NoPrivacy
+        mechanism: Mechanism
         if self.epsilon is None or isinstance(self.channel, NoChannel):
             mechanism = NoPrivacy(tau, self.scale.intervals)
         else:
