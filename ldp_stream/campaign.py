@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
+from .campaign_auto import resolved
 from .campaign_parts import (
     Channel,
     CQXChannel,
@@ -90,10 +91,10 @@ class Campaign(Section):
     features
         Name to ``{lower, upper, centre}``, in the user's units; the centre is the midpoint unless given.
     channel
-        ``{kind = "cqx", q, s, intercept, shear}`` (default q = 2, s = 1), or ``{kind = "auto"}``, which is
-        replaced by the best of these; for comparison ``{kind = "laplace", support}``,
-        ``{kind = "face_exponential", q}`` (biased), ``{kind = "piecewise", k}``, ``{kind = "hybrid", k}``,
-        ``{kind = "privunit_g"}``; without privacy ``{kind = "none"}``.
+        ``{kind = "cqx", q, s, intercept, shear}`` (default q = 2, s = 1), or ``{kind = "auto"}`` (with a
+        ``criterion``, "expected" or "worst"), which is replaced by the best of these; for comparison
+        ``{kind = "laplace", support}``, ``{kind = "face_exponential", q}`` (biased), ``{kind = "piecewise",
+        k}``, ``{kind = "hybrid", k}``, ``{kind = "privunit_g"}``; without privacy ``{kind = "none"}``.
     inference
         ``{kind = "sn"}``, ``{kind = "dc", chains}`` or ``{kind = "higrad", branching, segments}`` (or a
         ``horizon`` of reports and a ``ratio`` of segments instead of ``segments``).
@@ -144,6 +145,12 @@ class Campaign(Section):
     def _checked(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         problems: list[str] = []
         campaign: Self | None = None
+        try:
+            if isinstance(data, Mapping):
+                data = resolved(data)
+        except ValidationError as error:
+            problems += [f"channel.{problem}" for problem in field_problems(error)]
+            data = {**data, "channel": CQXChannel()}
         try:
             campaign = handler(data)
         except ValidationError as error:

@@ -66,7 +66,7 @@ def candidates(
     intervals: tuple[tuple[float, float], ...],
     criterion: Criterion = "expected",
 ) -> list[Candidate]:
-    """Return the best omega of each (q, s, shear) that was searched, the best design first.
+    """Return uniform blocks and the best omega of each (q, s, shear) searched, the best design first.
 
     Parameters
     ----------
@@ -127,19 +127,23 @@ def _finer(
             channels = [CQX(epsilon, tau, intervals, q, s, None, shear) for tau in taus]
         except InvalidInput:  # too many blocks, or epsilon too small for so many categories
             return
-        candidate = _best_omega(channels, criterion)
-        yield candidate
+        uniform, candidate = _best_omega(channels, criterion)
+        yield from (uniform,) if candidate == uniform else (uniform, candidate)
         idle = 0 if candidate.figure < best else idle + 1
         best = min(best, candidate.figure)
         q += 1
 
 
-def _best_omega(channels: Sequence[CQX], criterion: Criterion) -> Candidate:
-    """Return the (q, s, shear) of the channels, one a level, with the best omega."""
+def _best_omega(channels: Sequence[CQX], criterion: Criterion) -> tuple[Candidate, Candidate]:
+    """Return the (q, s, shear) of the channels, one a level, with uniform blocks and with the best omega."""
     of = channels[0]
     figure = _expected(channels) if criterion == "expected" else _worst(channels)
-    best = min(_designs(of.p, of.s), key=figure)
-    return Candidate(of.q, of.s, best.intercept, of.shear, figure(best))
+    designs = _designs(of.p, of.s)
+    uniform, best = (
+        Candidate(of.q, of.s, design.intercept, of.shear, figure(design))
+        for design in (designs[0], min(designs, key=figure))
+    )
+    return uniform, best
 
 
 @lru_cache(maxsize=256)
