@@ -86,9 +86,13 @@ def _channel(campaign: Campaign) -> str:
     if not isinstance(mechanism, CQX):
         return kind if kind == "none" else f"{kind}, a normal vector of {p} values in a report"
     sizes = sorted({mechanism.categories(0), mechanism.categories(mechanism.n_blocks - 1)})
+    omega = float(mechanism.design.omega)
+    always = "" if mechanism.intercept is None else f", the intercept in a share {omega:.3g} of the reports"
+    shear = ", sheared slopes" if mechanism.shear else ""
     return (
         f"cqx, grids of q = {mechanism.q} points, blocks of s = {mechanism.s} of the {mechanism.p} "
         f"coefficients: {mechanism.n_blocks:,} blocks, {' or '.join(map(str, sizes))} categories in each"
+        f"{always}{shear}"
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...campaign import Campaign
+from ...campaign_parts import PrivateChannel
 from ...errors import InvalidInput
 
 __all__ = ["Bounds", "Draft", "channel_text", "toml_text"]
@@ -130,6 +131,7 @@ def channel_text(section: PrivateChannel) -> str:
 
     Examples
     --------
+    >>> from ldp_stream.campaign_parts import CQXChannel
     >>> channel_text(CQXChannel(q=3, s=2, intercept=1.0))
     '{ kind = "cqx", q = 3, s = 2, intercept = 1.0 }'
     """

@@ -31,7 +31,9 @@ def design(
     epsilon: Annotated[
         float | None, typer.Option(metavar="E", help="Privacy of one report.", show_default=False)
     ] = None,
-    tau: Annotated[float | None, typer.Option(metavar="T", help="Quantile level.", show_default=False)] = None,
+    tau: Annotated[
+        float | None, typer.Option(metavar="T", help="Quantile level.", show_default=False)
+    ] = None,
     features: Annotated[
         int | None, typer.Option(metavar="N", help="Features, centred at midpoints.", show_default=False)
     ] = None,
@@ -97,8 +99,8 @@ def _print(found: ChannelDesign) -> None:
     console = results()
     taus = ", ".join(f"{tau:g}" for tau in found.taus)
     console.print(
-        f"epsilon = {found.epsilon:g}, tau = {taus}, {len(found.intervals)} features: smallest {found.criterion} "
-        "second moment",
+        f"epsilon = {found.epsilon:g}, tau = {taus}, {len(found.intervals)} features: smallest "
+        f"{found.criterion} second moment",
         style="bold",
         soft_wrap=True,
     )
