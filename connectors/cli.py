@@ -2,8 +2,8 @@
 
 The commands are in ``commands/``, one module each; what is slow to import, they import when they run.
 
-Exit codes: 0; 1 for a campaign that does not hold what it claims (``audit``); 2 for wrong input, with one line
-on standard error; 130 and 143 after SIGINT and SIGTERM.
+Exit codes: 0; 1 for a campaign that does not hold what it claims (``audit``); 2 for wrong input, with one
+line on standard error; 130 and 143 after SIGINT and SIGTERM.
 """
 
 from __future__ import annotations

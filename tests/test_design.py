@@ -115,6 +115,14 @@ def test_the_table_holds_every_kind_and_is_sorted(criterion: Criterion) -> None:
         assert row.worst == pytest.approx(channel.worst_second_moment, rel=1e-12)
 
 
+def test_another_kind_is_offered_where_it_wins() -> None:
+    """At a small epsilon, an extreme level and one-sided slopes Hybrid has a smaller worst case."""
+    found = design_channel(0.25, (FROM_ZERO,) * 3, 0.05, "worst")
+    assert [row.channel.kind for row in found.better][:1] == ["hybrid"]
+    assert found.best.worst < found.chosen.worst
+    assert design_channel(0.25, (FROM_ZERO,) * 3, 0.05).better == ()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
