@@ -27,7 +27,7 @@ class AutoChannel(Section):
 
 
 _AUTO = TypeAdapter[Any](AutoChannel)
-_EPSILON, _TAU, _FEATURES = (TypeAdapter[Any](kind) for kind in (Epsilon, Taus, Features))
+_EPSILON, _TAU, _FEATURES = TypeAdapter[Any](Epsilon), TypeAdapter[Any](Taus), TypeAdapter[Any](Features)
 
 
 def section_of(candidate: Candidate) -> CQXChannel:

@@ -174,7 +174,7 @@ def design_channel(
     >>> design.chosen.channel.q, design.chosen.channel.s, design.chosen.channel.intercept
     (4, 2, 1.0)
     >>> round(design.chosen.expected, 3), [other.channel.kind for other in design.better]
-    (0.902, [])
+    (0.901, [])
     """
     if criterion not in ("expected", "worst"):
         raise InvalidInput(f'criterion = {criterion!r}: must be "expected" or "worst"')

@@ -68,7 +68,7 @@ def expected_width(
     >>> campaign = Campaign(kind="quantile", name="x", tau=0.5, epsilon=2, target={"lower": 0, "upper": 2},
     ...                     features={"a": {"lower": -1, "upper": 1}})
     >>> {name: round(width, 3) for name, width in expected_width(campaign, 100_000, 0.5).items()}
-    {'intercept': 0.009, 'a': 0.027}
+    {'intercept': 0.008, 'a': 0.024}
     """
     positive(n=n)
     own = next(at for at in campaign.levels if at.tau == tau)

@@ -93,7 +93,7 @@ def candidates(
     --------
     >>> best = candidates(4.0, [0.9], ((-1.0, 1.0),) * 3)[0]
     >>> best.q, best.s, best.intercept, best.shear, round(best.figure, 3)
-    (4, 2, 1.0, False, 0.902)
+    (4, 2, 1.0, False, 0.901)
     """
     first = [CQX(epsilon, tau, intervals) for tau in taus]  # refuses arguments that no design allows
     shears = (False, True) if any(CQX(epsilon, taus[0], intervals, shear=True).anchors) else (False,)
