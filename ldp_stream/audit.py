@@ -39,6 +39,7 @@ __all__ = ["Audit", "LevelAudit", "audit"]
 _DIGITS = 60  # of the logarithm of the largest ratio
 _MOST_PROBABILITIES = 1 << 17  # of one block
 _CORNERS = 16
+_LARGEST_EPSILON = 300.0  # no finite channel here has a larger ratio than e^300, whatever its epsilon
 
 
 @dataclass(frozen=True)
@@ -322,7 +323,8 @@ def _log(ratio: Fraction) -> float:
 
 def _within(ratio: Fraction, epsilon: float) -> bool:
     """Whether ratio <= e^epsilon, certified: decimal exp is rounded correctly, its neighbour is below."""
-    context = Context(prec=_DIGITS + math.ceil(epsilon), Emax=10**9)
+    epsilon = min(epsilon, _LARGEST_EPSILON)
+    context = Context(prec=_DIGITS)
     return ratio <= Fraction(Decimal(epsilon).exp(context).next_minus(context))
 
 
