@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
+from .campaign_auto import resolved
 from .campaign_parts import (
     Channel,
     CQXChannel,
@@ -40,7 +41,7 @@ from .campaign_parts import (
     Whole,
 )
 from .campaign_problems import field_problems, joint_problems
-from .channels.cqx import CQX
+from .channels.kinds import Mechanism
 from .channels.no_privacy import NoPrivacy
 from .errors import InvalidCampaign, InvalidInput
 from .plan import TRAVEL, RoundSchedule, StepRule, Window
@@ -59,7 +60,7 @@ class QuantileLevel:
     """One quantile level of a campaign: its tau, its channel, and the step sizes of its chains."""
 
     tau: float
-    mechanism: CQX | NoPrivacy
+    mechanism: Mechanism
     steps: StepRule
 
     @cached_property
@@ -90,7 +91,10 @@ class Campaign(Section):
     features
         Name to ``{lower, upper, centre}``, in the user's units; the centre is the midpoint unless given.
     channel
-        ``{kind = "cqx", q, s}`` (default q = 2, s = 1) or ``{kind = "none"}``.
+        ``{kind = "cqx", q, s, intercept, shear}`` (default q = 2, s = 1), or ``{kind = "auto"}`` (with a
+        ``criterion``, "expected" or "worst"), which is replaced by the best of these; for comparison
+        ``{kind = "laplace", support}``, ``{kind = "face_exponential", q}`` (biased), ``{kind = "piecewise",
+        k}``, ``{kind = "hybrid", k}``, ``{kind = "privunit_g"}``; without privacy ``{kind = "none"}``.
     inference
         ``{kind = "sn"}``, ``{kind = "dc", chains}`` or ``{kind = "higrad", branching, segments}`` (or a
         ``horizon`` of reports and a ``ratio`` of segments instead of ``segments``).
@@ -114,8 +118,8 @@ class Campaign(Section):
     ...         "rush": {"lower": 0, "upper": 1, "centre": 0},
     ...     },
     ... })
-    >>> campaign.channel, campaign.scale.names
-    (CQXChannel(kind='cqx', q=2, s=1), ('intercept', 'log_miles', 'rush'))
+    >>> (campaign.channel.q, campaign.channel.s), campaign.scale.names
+    ((2, 1), ('intercept', 'log_miles', 'rush'))
     >>> Campaign(**{**campaign.model_dump(), "tau": 2.0, "target": {"lower": 0}})
     Traceback (most recent call last):
     ...
@@ -141,6 +145,12 @@ class Campaign(Section):
     def _checked(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         problems: list[str] = []
         campaign: Self | None = None
+        try:
+            if isinstance(data, Mapping):
+                data = resolved(data)
+        except ValidationError as error:
+            problems += [f"channel.{problem}" for problem in field_problems(error)]
+            data = {**data, "channel": CQXChannel()}
         try:
             campaign = handler(data)
         except ValidationError as error:
@@ -232,11 +242,11 @@ class Campaign(Section):
         return tuple(self._level(tau) for tau in taus)
 
     def _level(self, tau: float) -> QuantileLevel:
-        mechanism: CQX | NoPrivacy
+        mechanism: Mechanism
         if self.epsilon is None or isinstance(self.channel, NoChannel):
             mechanism = NoPrivacy(tau, self.scale.intervals)
         else:
-            mechanism = CQX(self.epsilon, tau, self.scale.intervals, self.channel.q, self.channel.s)
+            mechanism = self.channel.mechanism(self.epsilon, tau, self.scale.intervals)
         steps = StepRule(self.steps.gain, self.steps.exponent, self.steps.delay, mechanism.second_moment)
         return QuantileLevel(tau, mechanism, steps)
 

@@ -20,6 +20,11 @@ from pydantic import (
     model_validator,
 )
 
+from .channels.cqx import CQX
+from .channels.face_exponential import FaceExponential
+from .channels.laplace import DirectLaplace
+from .channels.piecewise import Piecewise
+from .channels.privunit import PrivUnitG
 from .scale import INTERCEPT, Axis
 from .tree import ChainTree
 
@@ -28,13 +33,20 @@ __all__ = [
     "Channel",
     "DivideAndConquer",
     "Epsilon",
+    "FaceExponentialChannel",
     "Feature",
     "Features",
     "HiGrad",
+    "HybridChannel",
     "Inference",
+    "Intervals",
+    "LaplaceChannel",
     "Name",
     "NoChannel",
+    "PiecewiseChannel",
     "PowerSteps",
+    "PrivUnitGChannel",
+    "PrivateChannel",
     "Real",
     "Rounds",
     "SelfNormalized",
@@ -62,6 +74,7 @@ def _unsigned_zero(value: float) -> float:
 
 Real = Annotated[float, BeforeValidator(_number), AfterValidator(_unsigned_zero), Field(allow_inf_nan=False)]
 Whole = Annotated[int, BeforeValidator(_number)]  # 2 and 2.0 are the same number, 2.5 is refused
+Intervals = tuple[tuple[float, float], ...]
 Epsilon = Annotated[Real, Field(gt=0)]
 Tau = Annotated[Real, Field(gt=0, lt=1)]
 
@@ -149,11 +162,78 @@ Features = Annotated[
 
 
 class CQXChannel(Section):
-    """The CQX(q, s) channel: grids of q points, blocks of s coordinates."""
+    """The CQX(q, s) channel: grids of q points, blocks of s coordinates.
+
+    ``intercept`` is the probability that a block contains the intercept (uniform blocks unless given), and
+    with ``shear`` slopes go through the channel about the middle of their intervals. Left at their defaults
+    they are not part of the canonical JSON, so that campaigns from before them have their digest still.
+    """
 
     kind: Literal["cqx"] = "cqx"
     q: Annotated[Whole, Field(ge=2, le=1 << 16)] = 2
     s: Annotated[Whole, Field(ge=1)] = 1
+    intercept: Annotated[Real | None, Field(gt=0, le=1, exclude_if=lambda value: value is None)] = None
+    shear: Annotated[bool, Field(strict=True, exclude_if=lambda value: not value)] = False
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> CQX:
+        """Return the channel."""
+        return CQX(epsilon, tau, intervals, self.q, self.s, self.intercept, self.shear)
+
+
+class LaplaceChannel(Section):
+    """Laplace noise on every coordinate, for the diameter of the support ("aware") or of a cube ("blind")."""
+
+    kind: Literal["laplace"] = "laplace"
+    support: Literal["aware", "blind"] = "aware"
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> DirectLaplace:
+        """Return the channel."""
+        return DirectLaplace(epsilon, tau, intervals, self.support)
+
+
+class FaceExponentialChannel(Section):
+    """A grid point of the support by the exponential mechanism, q points a slope; biased."""
+
+    kind: Literal["face_exponential"] = "face_exponential"
+    q: Annotated[Whole, Field(ge=2, le=1 << 16)] = 2
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> FaceExponential:
+        """Return the channel."""
+        channel = FaceExponential(epsilon, tau, intervals, self.q)
+        channel.check_alphabet()
+        return channel
+
+
+class PiecewiseChannel(Section):
+    """The piecewise mechanism on k sampled coordinates."""
+
+    kind: Literal["piecewise"] = "piecewise"
+    k: Annotated[Whole, Field(ge=1)] | None = None
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> Piecewise:
+        """Return the channel."""
+        return Piecewise(epsilon, tau, intervals, self.k)
+
+
+class HybridChannel(Section):
+    """The mixture of the piecewise and the two-valued mechanism on k sampled coordinates."""
+
+    kind: Literal["hybrid"] = "hybrid"
+    k: Annotated[Whole, Field(ge=1)] | None = None
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> Piecewise:
+        """Return the channel."""
+        return Piecewise(epsilon, tau, intervals, self.k, hybrid=True)
+
+
+class PrivUnitGChannel(Section):
+    """A Gaussian vector that leans towards the contribution."""
+
+    kind: Literal["privunit_g"] = "privunit_g"
+
+    def mechanism(self, epsilon: float, tau: float, intervals: Intervals) -> PrivUnitG:
+        """Return the channel."""
+        return PrivUnitG(epsilon, tau, intervals)
 
 
 class NoChannel(Section):
@@ -162,7 +242,10 @@ class NoChannel(Section):
     kind: Literal["none"] = "none"
 
 
-Channel = Annotated[CQXChannel | NoChannel, Field(discriminator="kind")]
+PrivateChannel = (
+    CQXChannel | LaplaceChannel | FaceExponentialChannel | PiecewiseChannel | HybridChannel | PrivUnitGChannel
+)
+Channel = Annotated[PrivateChannel | NoChannel, Field(discriminator="kind")]
 
 
 class SelfNormalized(Section):

@@ -320,7 +320,7 @@ def test_files_of_both_kinds_have_the_same_digest(
         ({"channel": {"kind": "cqx", "q": 1, "s": 4}}, ["channel.q = 1", "channel.s = 4: must be a whole"]),
         ({"channel": {"kind": "cqx", "q": 300, "s": 2}}, ["channel: q = 300, s = 2: more than 2^16"]),
         ({"channel": {"kind": "cqx", "p": 4}}, ["channel.p: unknown key"]),
-        ({"channel": {"kind": "laplace"}}, ["channel: Input tag 'laplace'"]),
+        ({"channel": {"kind": "gauss"}}, ["channel: Input tag 'gauss'"]),
         ({"channel": {"q": 2}}, ["channel: "]),
         ({"channel": "cqx"}, ["channel"]),
         ({"channel": {"kind": "none"}}, ['epsilon = 2.0: must be absent with channel "none"']),

@@ -72,14 +72,27 @@ def _privacy(campaign: Campaign) -> str:
 
 def _channel(campaign: Campaign) -> str:
     from ...channels.cqx import CQX
+    from ...channels.face_exponential import FaceExponential
+    from ...channels.laplace import DirectLaplace
+    from ...channels.piecewise import Piecewise
 
-    mechanism = campaign.levels[0].mechanism
+    mechanism, kind, p = campaign.levels[0].mechanism, campaign.channel.kind, campaign.p
+    if isinstance(mechanism, DirectLaplace):
+        return f"{kind}, noise on all {p} coefficients, sensitivity of the {mechanism.support} support"
+    if isinstance(mechanism, FaceExponential):
+        return f"{kind}, grids of q = {mechanism.q} points, {mechanism.categories(0):,} categories; BIASED"
+    if isinstance(mechanism, Piecewise):
+        return f"{kind}, {mechanism.sampled} of the {p} coefficients in a report"
     if not isinstance(mechanism, CQX):
-        return "none"
+        return kind if kind == "none" else f"{kind}, a normal vector of {p} values in a report"
     sizes = sorted({mechanism.categories(0), mechanism.categories(mechanism.n_blocks - 1)})
+    omega = float(mechanism.design.omega)
+    always = "" if mechanism.intercept is None else f", the intercept in a share {omega:.3g} of the reports"
+    shear = ", sheared slopes" if mechanism.shear else ""
     return (
         f"cqx, grids of q = {mechanism.q} points, blocks of s = {mechanism.s} of the {mechanism.p} "
         f"coefficients: {mechanism.n_blocks:,} blocks, {' or '.join(map(str, sizes))} categories in each"
+        f"{always}{shear}"
     )
 
 

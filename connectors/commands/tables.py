@@ -92,6 +92,8 @@ def print_estimate(
     console.print(_table(estimate.simultaneous() if simultaneous else estimate, truth))
     if estimate.reason is not None:
         console.print(plain(f"No interval: {estimate.reason}."), soft_wrap=True)
+    if estimate.note is not None:
+        console.print(plain(f"Note: {estimate.note}."), style="bold red", soft_wrap=True)
     if not estimate.campaign.private:
         console.print(
             f'{NOT_PRIVATE}: made through the channel "none", for comparison only.',

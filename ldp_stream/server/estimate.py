@@ -18,6 +18,7 @@ import numpy as np
 
 from .._validate import probability
 from ..campaign import Campaign, QuantileLevel
+from ..channels.face_exponential import FaceExponential
 from ..errors import InvalidInput, NoConfidenceSet
 from ..inference.averages import TOO_EARLY, Average
 from ..inference.ellipsoid import Ellipsoid
@@ -25,6 +26,11 @@ from ..inference.regions import Interval
 from ..inference.self_normalized import FEWEST
 
 __all__ = ["Estimate"]
+
+_BIASED = (
+    'the channel "face_exponential" is biased: coefficients and intervals are of another point than the '
+    "quantile regression's, and do not come closer to it with more reports"
+)
 
 
 class Estimate(Mapping[str, Interval]):
@@ -47,6 +53,8 @@ class Estimate(Mapping[str, Interval]):
         The average of the campaign's chains that it is made of, of any kind of inference, working scale.
     reason
         Why no interval is finite, or None.
+    note
+        What to know about the numbers: that the campaign's channel is biased; or None.
     """
 
     def __init__(
@@ -67,6 +75,7 @@ class Estimate(Mapping[str, Interval]):
         self.average = average
         self._names = campaign.scale.names
         self.reason = self._doubt()
+        self.note = _BIASED if isinstance(at.mechanism, FaceExponential) else None
 
     def _doubt(self) -> str | None:
         """Return why no interval can be vouched for, or None."""
@@ -208,8 +217,9 @@ class Estimate(Mapping[str, Interval]):
         """Return the estimate for JSON; an infinite end is None.
 
         Keys: campaign, digest, tau, n_reports, level, private, reason and
-        coefficients: {name: {value, lower, upper}}; with a horizon also complete.
+        coefficients: {name: {value, lower, upper}}; with a horizon also complete, with a note also note.
         """
+        note = {} if self.note is None else {"note": self.note}
         horizon = {} if self.complete is None else {"complete": self.complete}
         return {
             "campaign": self.campaign.name,
@@ -220,6 +230,7 @@ class Estimate(Mapping[str, Interval]):
             "level": self.level,
             "private": self.campaign.private,
             "reason": self.reason,
+            **note,
             "coefficients": {name: interval.as_dict() for name, interval in self.items()},
         }
 
@@ -227,6 +238,8 @@ class Estimate(Mapping[str, Interval]):
         rows = [f"Estimate(campaign={self.campaign.name!r}, n_reports={self.n_reports}, level={self.level}"]
         if not self.campaign.private:
             rows[0] += ", NOT PRIVATE"
+        if self.note is not None:
+            rows[0] += ", BIASED"
         for name, interval in self.items():
             ends = (
                 f"[{interval.lower:.6g}, {interval.upper:.6g}]"

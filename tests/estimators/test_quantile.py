@@ -504,7 +504,7 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "epsilon with none": ({"channel": "none"}, ["epsilon = 2.0"]),
     "tau": ({"tau": 1.0}, ["tau = 1.0"]),
     "many": ({"tau": 2, "epsilon": 0, "radius": -1}, ["tau = 2", "epsilon = 0", "radius = -1"]),
-    "channel": ({"channel": "laplace"}, ["channel"]),
+    "channel": ({"channel": "gauss"}, ["channel"]),
     "channel's keys": ({"channel": {"kind": "cqx", "r": 3}}, ["channel.r: unknown key"]),
     "s": ({"channel": {"kind": "cqx", "s": 9}}, ["channel", "s = 9: must be a whole number from 1 to 5"]),
     "inference": ({"inference": "bootstrap"}, ["inference: Input tag 'bootstrap'"]),
