@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from ..adaptive import PublicScale
 from ..campaign import Campaign
+from ..channels.cqx import CQX
+from ..channels.no_privacy import NoPrivacy
 from .devices import Devices
 from .model import Errors, Model
 from .plan import Found, Method, Plan, Steps
@@ -76,7 +78,9 @@ class Cell:
     @property
     def devices(self) -> Devices:
         """The users."""
-        return Devices(self.model, self.campaign.levels[0].mechanism)
+        mechanism = self.campaign.levels[0].mechanism
+        assert isinstance(mechanism, CQX | NoPrivacy)  # of a cell's campaign
+        return Devices(self.model, mechanism)
 
     @property
     def plan(self) -> Plan:
