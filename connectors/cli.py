@@ -2,7 +2,8 @@
 
 The commands are in ``commands/``, one module each; what is slow to import, they import when they run.
 
-Exit codes: 0; 2 for wrong input, with one line on standard error; 130 and 143 after SIGINT and SIGTERM.
+Exit codes: 0; 1 for a campaign that does not hold what it claims (``audit``); 2 for wrong input, with one
+line on standard error; 130 and 143 after SIGINT and SIGTERM.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from typing import Annotated
 import typer
 
 from ..errors import LdpStreamError
+from .commands.audit import audit
 from .commands.campaign_check import check
 from .commands.campaign_new import new
 from .commands.console import plain
+from .commands.coverage import coverage
 from .commands.demo import demo
+from .commands.design import design
 from .commands.estimate import estimate
 from .commands.ingest import ingest
 from .commands.parameters import parameters
@@ -38,7 +42,7 @@ app = typer.Typer(
     add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False, context_settings=_SETTINGS
 )
 campaign = typer.Typer(rich_markup_mode="rich", context_settings=_SETTINGS)
-for _command in (demo, sample, replay, serve, report, ingest, parameters, estimate):
+for _command in (demo, sample, design, audit, replay, serve, report, ingest, parameters, estimate, coverage):
     app.command()(_command)
 app.add_typer(campaign, name="campaign")
 campaign.command()(check)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .client.ledger import Ledger
     from .client.reporter import Reporter
     from .estimators.quantile import PrivateQuantileRegressor
+    from .inference.ellipsoid import Ellipsoid
     from .inference.regions import Interval
     from .privacy import PrivacyBudget
     from .report_batch import ReportBatch
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Aggregator",
     "Campaign",
+    "Ellipsoid",
     "Estimate",
     "Interval",
     "Ledger",
@@ -36,6 +38,7 @@ __all__ = [
 _HOME = {
     "Aggregator": "server.aggregator",
     "Campaign": "campaign",
+    "Ellipsoid": "inference.ellipsoid",
     "Estimate": "server.estimate",
     "Interval": "inference.regions",
     "Ledger": "client.ledger",

@@ -12,17 +12,22 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
+from .campaign_auto import resolved
 from .campaign_parts import (
     Channel,
     CQXChannel,
     Epsilon,
     Features,
+    HiGrad,
+    Inference,
     Name,
     NoChannel,
     PowerSteps,
@@ -31,21 +36,41 @@ from .campaign_parts import (
     Section,
     SelfNormalized,
     Target,
-    Tau,
+    Taus,
     Tuning,
     Whole,
 )
 from .campaign_problems import field_problems, joint_problems
-from .channels.cqx import CQX
+from .channels.kinds import Mechanism
 from .channels.no_privacy import NoPrivacy
 from .errors import InvalidCampaign, InvalidInput
-from .plan import TRAVEL, RoundSchedule, StepRule
+from .plan import TRAVEL, RoundSchedule, StepRule, Window
 from .privacy import PrivacyBudget
 from .scale import WorkingScale
+from .tree import ChainTree
 
-__all__ = ["Campaign"]
+__all__ = ["Campaign", "QuantileLevel"]
 
+_FOREVER = 1 << 62  # events
 _PREFIX = 16  # hex digits of the digest's first 8 bytes, which a report carries
+
+
+@dataclass(frozen=True)
+class QuantileLevel:
+    """One quantile level of a campaign: its tau, its channel, and the step sizes of its chains."""
+
+    tau: float
+    mechanism: Mechanism
+    steps: StepRule
+
+    @cached_property
+    def settling(self) -> float:
+        """Reports of one path before intervals are given: until its steps add up to TRAVEL.
+
+        A public count. Before it the average is still on its way from the start and its fluctuation says
+        nothing about the rest of the way.
+        """
+        return self.steps.events_to_travel(TRAVEL)
 
 
 class Campaign(Section):
@@ -58,7 +83,7 @@ class Campaign(Section):
     name
         1 to 80 of the characters A-Z a-z 0-9 _ -.
     tau
-        Quantile level in (0, 1).
+        Quantile level in (0, 1), or several that increase: each report serves one, which its token names.
     epsilon
         Privacy of one report, finite and > 0; absent with ``channel = {kind = "none"}`` only.
     target
@@ -66,9 +91,13 @@ class Campaign(Section):
     features
         Name to ``{lower, upper, centre}``, in the user's units; the centre is the midpoint unless given.
     channel
-        ``{kind = "cqx", q, s}`` (default q = 2, s = 1) or ``{kind = "none"}``.
+        ``{kind = "cqx", q, s, intercept, shear}`` (default q = 2, s = 1), or ``{kind = "auto"}`` (with a
+        ``criterion``, "expected" or "worst"), which is replaced by the best of these; for comparison
+        ``{kind = "laplace", support}``, ``{kind = "face_exponential", q}`` (biased), ``{kind = "piecewise",
+        k}``, ``{kind = "hybrid", k}``, ``{kind = "privunit_g"}``; without privacy ``{kind = "none"}``.
     inference
-        ``{kind = "sn"}``.
+        ``{kind = "sn"}``, ``{kind = "dc", chains}`` or ``{kind = "higrad", branching, segments}`` (or a
+        ``horizon`` of reports and a ``ratio`` of segments instead of ``segments``).
     steps, radius, burn_in, rounds, partitions
         Tuning, with defaults that need none: the step rule, the projection on the box |b_j| <= radius in the
         working scale, the fraction left out of the average, the rounds of parameters and how late a report
@@ -89,8 +118,8 @@ class Campaign(Section):
     ...         "rush": {"lower": 0, "upper": 1, "centre": 0},
     ...     },
     ... })
-    >>> campaign.channel, campaign.scale.names
-    (CQXChannel(kind='cqx', q=2, s=1), ('intercept', 'log_miles', 'rush'))
+    >>> (campaign.channel.q, campaign.channel.s), campaign.scale.names
+    ((2, 1), ('intercept', 'log_miles', 'rush'))
     >>> Campaign(**{**campaign.model_dump(), "tau": 2.0, "target": {"lower": 0}})
     Traceback (most recent call last):
     ...
@@ -99,12 +128,12 @@ class Campaign(Section):
 
     kind: Literal["quantile"]
     name: Name
-    tau: Tau
+    tau: Taus
     epsilon: Epsilon | None = None
     target: Target
     features: Features
     channel: Channel = CQXChannel()
-    inference: SelfNormalized = SelfNormalized()
+    inference: Inference = SelfNormalized()
     steps: PowerSteps = PowerSteps()
     radius: Tuning = 3.0
     burn_in: Annotated[Real, Field(ge=0, lt=1)] = 0.1
@@ -116,6 +145,12 @@ class Campaign(Section):
     def _checked(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         problems: list[str] = []
         campaign: Self | None = None
+        try:
+            if isinstance(data, Mapping):
+                data = resolved(data)
+        except ValidationError as error:
+            problems += [f"channel.{problem}" for problem in field_problems(error)]
+            data = {**data, "channel": CQXChannel()}
         try:
             campaign = handler(data)
         except ValidationError as error:
@@ -201,35 +236,56 @@ class Campaign(Section):
         return WorkingScale(axes, self.target.lower, self.target.upper)
 
     @cached_property
-    def mechanism(self) -> CQX | NoPrivacy:
-        """The channel itself, built from :attr:`channel`, epsilon, tau and the features' intervals."""
+    def levels(self) -> tuple[QuantileLevel, ...]:
+        """What estimates each quantile level: its channel and its chains."""
+        taus = self.tau if isinstance(self.tau, tuple) else (self.tau,)
+        return tuple(self._level(tau) for tau in taus)
+
+    def _level(self, tau: float) -> QuantileLevel:
+        mechanism: Mechanism
         if self.epsilon is None or isinstance(self.channel, NoChannel):
-            return NoPrivacy(self.tau, self.scale.intervals)
-        return CQX(self.epsilon, self.tau, self.scale.intervals, self.channel.q, self.channel.s)
+            mechanism = NoPrivacy(tau, self.scale.intervals)
+        else:
+            mechanism = self.channel.mechanism(self.epsilon, tau, self.scale.intervals)
+        steps = StepRule(self.steps.gain, self.steps.exponent, self.steps.delay, mechanism.second_moment)
+        return QuantileLevel(tau, mechanism, steps)
+
+    @property
+    def p(self) -> int:
+        """Number of coefficients of a level, the intercept included."""
+        return len(self.features) + 1
 
     @cached_property
-    def step_rule(self) -> StepRule:
-        """The step sizes of one chain."""
-        return StepRule(self.steps.gain, self.steps.exponent, self.steps.delay, self.mechanism.second_moment)
+    def tree(self) -> ChainTree:
+        """The tree of the chains of one level in one partition."""
+        return self.inference.tree(self.partitions)
 
-    @cached_property
-    def settling(self) -> float:
-        """Reports of one chain before intervals are given: until its steps add up to TRAVEL.
+    def window(self, level: QuantileLevel, depth: int) -> Window:
+        """Return which events a chain at a depth of the tree leaves out of its average.
 
-        A public count. Before it the average is still on its way from the start and its fluctuation says
-        nothing about the rest of the way.
+        SN and DC leave out a fraction of every chain; HiGrad leaves out the first events of each path, the
+        same fraction of the planned path but no fewer than it takes to leave the start behind.
         """
-        return self.step_rule.events_to_travel(TRAVEL)
+        if not isinstance(self.inference, HiGrad):
+            return Window(fraction=self.burn_in)
+        planned = self.inference.planned(self.partitions)
+        left_out = max(self.burn_in * sum(planned), min(level.settling, _FOREVER))
+        return Window(count=max(0, ceil(left_out) - self.tree.events_before(depth)))
 
     @property
     def chains(self) -> int:
-        """Chains in each partition: one with self-normalized inference."""
-        return 1
+        """Chains that parameters and reports name in each partition: the leaves of every level's tree."""
+        return len(self.levels) * self.tree.leaves
+
+    def level_of(self, chain: int) -> QuantileLevel:
+        """Return the quantile level that a chain serves."""
+        return self.levels[chain // self.tree.leaves]
 
     @cached_property
     def round_schedule(self) -> RoundSchedule:
         """Where rounds of parameters begin, in accepted reports of one partition."""
-        return RoundSchedule(self.step_rule, self.chains, self.rounds.stability, self.rounds.curvature)
+        steps = tuple(level.steps for level in self.levels)
+        return RoundSchedule(steps, self.tree, self.rounds.stability, self.rounds.curvature)
 
     def route(self, token: int) -> tuple[int, int]:
         """Return the (partition, chain) where the report with this token belongs: public arithmetic alone."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from .campaign_parts import Channel, CQXChannel, Epsilon, Features, Tau, Whole
-from .channels.cqx import CQX
+from .campaign_parts import Channel, CQXChannel, Epsilon, Features, PrivateChannel, Taus, Whole
 
 __all__ = ["field_problems", "joint_problems"]
 
+_ALTERNATIVES = "channel", "inference", "tau"
+_PRIVATE = tuple(section.model_fields["kind"].default for section in get_args(PrivateChannel))
 _MOST_SHOWN = 80  # characters of a bad value
 _FEATURES, _CHANNEL = TypeAdapter[Any](Features), TypeAdapter[Any](Channel)
-_WHOLE, _EPSILON, _TAU = TypeAdapter[Any](Whole), TypeAdapter[Any](Epsilon), TypeAdapter[Any](Tau)
+_WHOLE, _EPSILON, _TAU = TypeAdapter[Any](Whole), TypeAdapter[Any](Epsilon), TypeAdapter[Any](Taus)
 
 
 def field_problems(error: ValidationError) -> list[str]:
@@ -44,7 +45,7 @@ def joint_problems(data: Mapping[str, Any]) -> list[str]:
         problems.append(
             f'epsilon = {_shown(epsilon)}: must be absent with channel "none", which is not private'
         )
-    if kind != "cqx":
+    if kind not in _PRIVATE:
         return problems
     if epsilon is None:
         problems.append('epsilon: missing (only channel "none", which is not private, has none)')
@@ -53,6 +54,8 @@ def joint_problems(data: Mapping[str, Any]) -> list[str]:
         return problems
     design = _sound(_CHANNEL, channel)
     if design is None:
+        if kind != "cqx":
+            return problems
         block = _sound(_WHOLE, channel.get("s", 1) if isinstance(channel, Mapping) else 1)
         if block is not None and block > len(features) + 1:
             problems.append(
@@ -61,16 +64,17 @@ def joint_problems(data: Mapping[str, Any]) -> list[str]:
         return problems
     epsilon, tau = _sound(_EPSILON, epsilon), _sound(_TAU, data.get("tau"))
     intervals = tuple(feature.axis(name).interval for name, feature in features.items())
+    one = tau[0] if isinstance(tau, tuple) else tau
     try:
-        CQX(1.0 if epsilon is None else epsilon, 0.5 if tau is None else tau, intervals, design.q, design.s)
+        design.mechanism(1.0 if epsilon is None else epsilon, 0.5 if one is None else one, intervals)
     except ValueError as error:  # InvalidInput is one, and so is an integer with too many digits to be shown
         problems.append(f"channel: {error}")
     return problems
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """Return the dotted path of a field; after "channel" pydantic puts the kind, which is no key."""
-    parts = location[:1] + location[2:] if location[:1] == ("channel",) else location
+    """Return the dotted path of a field; of alternatives pydantic names the one it took, which is no key."""
+    parts = location[:1] + location[2:] if location[:1] and location[0] in _ALTERNATIVES else location
     return ".".join(str(part) if str(part).isprintable() else repr(part) for part in parts) or "campaign"
 
 

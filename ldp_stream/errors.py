@@ -16,6 +16,7 @@ __all__ = [
     "InvalidSnapshot",
     "LdpStreamError",
     "MissingExtra",
+    "NoConfidenceSet",
     "OverlappingState",
     "UnusableRow",
 ]
@@ -55,6 +56,10 @@ class AlreadyReported(LdpStreamError):
 
 class BudgetExceeded(LdpStreamError):
     """The campaign asks for more privacy budget than the device's owner allows."""
+
+
+class NoConfidenceSet(LdpStreamError):
+    """A confidence set that does not exist; the message says why."""
 
 
 class UnusableRow(LdpStreamError, ValueError):

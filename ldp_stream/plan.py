@@ -16,15 +16,17 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
+from .tree import ChainTree
+
 __all__ = [
     "BLOCK",
     "CHECKPOINTS",
     "TRAVEL",
     "RoundSchedule",
     "StepRule",
+    "Window",
     "block_stop",
     "is_checkpoint",
-    "window_start",
 ]
 
 BLOCK = 2048  # the most events whose sums are closed together
@@ -119,17 +121,41 @@ def is_checkpoint(n: int) -> bool:
     return CHECKPOINTS[bisect_right(CHECKPOINTS, n) - 1] == n
 
 
-def window_start(n: int, burn_in: float) -> int:
-    """Return how many events the averaging window of n events leaves out.
+@dataclass(frozen=True)
+class Window:
+    """Which events an average leaves out: the first ``fraction`` of them, and at least the first ``count``.
 
-    It is the last checkpoint that is at most burn_in n; 0 counts as one.
-
-    Examples
-    --------
-    >>> window_start(5, 0.1), window_start(119, 0.1), window_start(120, 0.1)
-    (0, 10, 12)
+    Parameters
+    ----------
+    fraction
+        In [0, 1).
+    count
+        A number of events, at least 0.
     """
-    return CHECKPOINTS[bisect_right(CHECKPOINTS, math.floor(burn_in * n)) - 1]
+
+    fraction: float = 0.0
+    count: int = 0
+
+    @property
+    def opens_at_once(self) -> bool:
+        """Whether nothing is left out."""
+        return self.fraction == 0 and self.count == 0
+
+    def start(self, n: int) -> int:
+        """Return how many events the window of n events leaves out.
+
+        It is the last checkpoint that is neither past the fraction of n nor, if that is more, the count; 0
+        counts as one.
+
+        Examples
+        --------
+        >>> Window(0.1).start(5), Window(0.1).start(119), Window(0.1).start(120)
+        (0, 10, 12)
+        >>> Window(count=11).start(5), Window(count=11).start(119)
+        (5, 10)
+        """
+        left_out = max(math.floor(self.fraction * n), min(self.count, n))
+        return CHECKPOINTS[bisect_right(CHECKPOINTS, left_out) - 1]
 
 
 @dataclass(frozen=True)
@@ -139,17 +165,17 @@ class RoundSchedule:
     Parameters
     ----------
     steps
-        The step rule of the partition's chains.
-    chains
-        Chains that share the partition's reports; each takes one report in ``chains``.
+        The step rule of each quantile level's chains; the levels share the reports equally.
+    tree
+        The tree of chains of each level.
     stability
-        Largest N eta curvature of a round; 0 makes every accepted report a round of its own.
+        Largest N eta curvature of a round and a chain; 0 makes every accepted report a round of its own.
     curvature
         A public upper guess of the curvature of the expected check loss in the working scale.
     """
 
-    steps: StepRule
-    chains: int
+    steps: tuple[StepRule, ...]
+    tree: ChainTree
     stability: float
     curvature: float
 
@@ -159,14 +185,17 @@ class RoundSchedule:
         Examples
         --------
         >>> rule = StepRule(3.0, 0.75, 1000.0, 4.683)
-        >>> schedule = RoundSchedule(rule, chains=1, stability=0.3, curvature=10.0)
+        >>> schedule = RoundSchedule((rule,), ChainTree(), stability=0.3, curvature=10.0)
         >>> schedule.length(0), schedule.length(100_000), schedule.length(1_000_000)
         (12, 125, 686)
+        >>> RoundSchedule((rule,), ChainTree((4,), (0,)), stability=0.3, curvature=10.0).length(400_000)
+        500
         """
         if self.stability == 0:
             return 1
-        eta = self.steps.at(start // self.chains + 1)
-        return self.chains * max(1, math.floor(self.stability / (eta * self.curvature)))
+        chains, events = self.tree.stretch(start // len(self.steps))
+        eta = max(rule.at(events + 1) for rule in self.steps)
+        return len(self.steps) * chains * max(1, math.floor(self.stability / (eta * self.curvature)))
 
     def advance(self, number: int, start: int, n: int) -> tuple[int, int]:
         """Return (number, start) of the round in force after n accepted reports, from an earlier round's.
@@ -174,7 +203,7 @@ class RoundSchedule:
         Examples
         --------
         >>> rule = StepRule(3.0, 0.75, 1000.0, 4.683)
-        >>> schedule = RoundSchedule(rule, chains=1, stability=0.3, curvature=10.0)
+        >>> schedule = RoundSchedule((rule,), ChainTree(), stability=0.3, curvature=10.0)
         >>> schedule.advance(0, 0, 11), schedule.advance(0, 0, 12), schedule.advance(1, 12, 1000)
         ((0, 0), (1, 12), (79, 1000))
         """

@@ -86,7 +86,7 @@ class ReportBatch:
     def __len__(self) -> int:
         return int(self.round.shape[0])
 
-    def __getitem__(self, rows: slice | NDArray[np.bool_] | list[int]) -> ReportBatch:
+    def __getitem__(self, rows: slice | NDArray[np.bool_] | NDArray[np.int64] | list[int]) -> ReportBatch:
         """Return some of the reports: a slice (the columns are views), a mask or indices."""
         return ReportBatch(
             self.digest,

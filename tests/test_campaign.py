@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ldp_stream.campaign import Campaign
-from ldp_stream.campaign_parts import CQXChannel, Feature, NoChannel, Target
+from ldp_stream.campaign_parts import CQXChannel, Feature, HiGrad, NoChannel, Target
 from ldp_stream.channels.cqx import CQX
 from ldp_stream.channels.no_privacy import NoPrivacy
 from ldp_stream.errors import InvalidCampaign, InvalidInput, LdpStreamError
-from ldp_stream.plan import StepRule
+from ldp_stream.plan import StepRule, Window
 from ldp_stream.privacy import PrivacyBudget
+from ldp_stream.tree import ChainTree
 
 TOML = """
 kind = "quantile"
@@ -268,7 +269,7 @@ def test_files_of_both_kinds_have_the_same_digest(
         ({"tau": "0.5"}, ["tau = '0.5': must be a number"]),
         ({"tau": True}, ["tau = True: must be a number"]),
         ({"tau": None}, ["tau = None"]),
-        ({"tau": [0.5]}, ["tau: Input should be a valid number"]),
+        ({"tau": [0.5]}, ["tau: Tuple should have at least 2 items"]),
         ({"epsilon": 0}, ["epsilon = 0: Input should be greater than 0"]),
         ({"epsilon": -1}, ["epsilon = -1"]),
         ({"epsilon": math.inf}, ["epsilon = inf: Input should be a finite number"]),
@@ -319,12 +320,33 @@ def test_files_of_both_kinds_have_the_same_digest(
         ({"channel": {"kind": "cqx", "q": 1, "s": 4}}, ["channel.q = 1", "channel.s = 4: must be a whole"]),
         ({"channel": {"kind": "cqx", "q": 300, "s": 2}}, ["channel: q = 300, s = 2: more than 2^16"]),
         ({"channel": {"kind": "cqx", "p": 4}}, ["channel.p: unknown key"]),
-        ({"channel": {"kind": "laplace"}}, ["channel: Input tag 'laplace'"]),
+        ({"channel": {"kind": "gauss"}}, ["channel: Input tag 'gauss'"]),
         ({"channel": {"q": 2}}, ["channel: "]),
         ({"channel": "cqx"}, ["channel"]),
         ({"channel": {"kind": "none"}}, ['epsilon = 2.0: must be absent with channel "none"']),
         ({"channel": {"kind": "none", "q": 2}}, ["channel.q: unknown key", "epsilon = 2.0: must be absent"]),
-        ({"inference": {"kind": "bootstrap"}}, ["inference.kind = 'bootstrap'"]),
+        ({"inference": {"kind": "bootstrap"}}, ["inference: Input tag 'bootstrap'"]),
+        ({"inference": {"kind": "dc"}}, ["inference.chains: missing"]),
+        ({"inference": {"kind": "dc", "chains": 1}}, ["inference.chains = 1: Input should be greater"]),
+        ({"inference": {"kind": "dc", "chains": 2000}}, ["inference.chains = 2000: Input should be less"]),
+        ({"inference": {"kind": "sn", "chains": 2}}, ["inference.chains: unknown key"]),
+        ({"inference": {"kind": "higrad"}}, ["inference: must have either segments or horizon"]),
+        (
+            {"inference": {"kind": "higrad", "segments": [1, 2, 3], "horizon": 9}},
+            ["inference: must have either segments or horizon"],
+        ),
+        (
+            {"inference": {"kind": "higrad", "segments": [1, 2, 3], "ratio": 2}},
+            ["inference: ratio goes with horizon, not with segments"],
+        ),
+        ({"inference": {"kind": "higrad", "segments": [5, 6]}}, ["must have one more entry than branching"]),
+        ({"inference": {"kind": "higrad", "segments": [5, 0, 6]}}, ["inference.segments.1 = 0: "]),
+        (
+            {"inference": {"kind": "higrad", "branching": [64, 64], "horizon": 10**6}},
+            ["branching = [64, 64]: must have at most 1024 leaves"],
+        ),
+        ({"tau": [0.5, 0.2]}, ["tau: [0.5, 0.2] must increase"]),
+        ({"tau": [0.2, 1.0]}, ["tau.1 = 1.0: Input should be less than 1"]),
         ({"steps": {"exponent": 0.5}}, ["steps.exponent = 0.5"]),
         ({"steps": {"exponent": 1}}, ["steps.exponent = 1"]),
         ({"steps": {"gain": 0}}, ["steps.gain = 0"]),
@@ -383,7 +405,7 @@ def test_every_bad_field_is_named_at_once() -> None:
         *(
             "channel.q",
             "channel.s",
-            "inference.kind",
+            "inference",
             "steps.gain",
             "steps.exponent",
             "steps.delay",
@@ -441,7 +463,7 @@ def test_the_reference_channel_needs_no_epsilon() -> None:
     campaign = Campaign.model_validate({**definition, "channel": {"kind": "none"}})
     assert not campaign.private
     assert campaign.epsilon is None
-    assert isinstance(campaign.mechanism, NoPrivacy)
+    assert isinstance(campaign.levels[0].mechanism, NoPrivacy)
     assert campaign == _campaign(channel={"kind": "none"}, epsilon=None)
     assert "epsilon" not in campaign.canonical
     with pytest.raises(InvalidInput, match="no finite privacy budget"):
@@ -454,8 +476,8 @@ def test_a_private_campaign_knows_its_budget_and_channel() -> None:
     assert campaign.private
     assert campaign.budget == PrivacyBudget(2.0)
     centre = (3.5 - 0.55) / (3.5 - 0.55)
-    assert campaign.mechanism == CQX(2.0, 0.9, ((-centre, centre), (0.0, 1.0)), 3, 2)
-    assert campaign.step_rule == StepRule(3.0, 0.75, 1000.0, campaign.mechanism.second_moment)
+    assert campaign.levels[0].mechanism == CQX(2.0, 0.9, ((-centre, centre), (0.0, 1.0)), 3, 2)
+    assert campaign.levels[0].steps == StepRule(3.0, 0.75, 1000.0, campaign.levels[0].mechanism.second_moment)
     assert campaign.scale.names == ("intercept", "log_miles", "rush")
 
 
@@ -469,7 +491,7 @@ def test_features_are_in_alphabetical_order() -> None:
 def test_a_campaign_without_features_has_an_intercept() -> None:
     """Without features the campaign asks for the quantile itself."""
     campaign = _campaign(features={})
-    assert campaign.mechanism.p == 1
+    assert campaign.levels[0].mechanism.p == 1
     assert campaign.scale.names == ("intercept",)
 
 
@@ -501,7 +523,7 @@ def test_every_campaign_that_is_accepted_has_a_plan(
         tau=tau,
     )
     for n in (0, 1000, 10**12):
-        assert 0 < campaign.step_rule.at(n + 1) < math.inf
+        assert 0 < campaign.levels[0].steps.at(n + 1) < math.inf
         assert campaign.round_schedule.length(n) >= 1
 
 
@@ -555,7 +577,7 @@ def test_copies_are_equal(duplicate: Any) -> None:
         assert other == campaign
         assert other.digest == campaign.digest
         assert hash(other) == hash(campaign)
-        assert other.mechanism == campaign.mechanism
+        assert other.levels[0].mechanism == campaign.levels[0].mechanism
         assert {other: 1}[campaign] == 1
         assert type(other.features) is type(campaign.features)
 
@@ -649,3 +671,43 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.toml", tmp_path, tmp_path / "nul\0.json", tmp_path / ("x" * 5000)):
         with pytest.raises(InvalidCampaign, match=r"No such file|cannot be read|null"):
             Campaign.load(path)
+
+
+# ---------------------------------------------------------------------- levels and trees of chains
+
+
+def test_a_horizon_is_cut_into_segments() -> None:
+    """n_0 : n_1 : n_2 = 1 : 2 : 4 with branching (2, 2) uses up the horizon of all partitions."""
+    plan = HiGrad(horizon=105_000)
+    assert plan.planned(1) == (5000, 10_000, 20_000)
+    assert plan.planned(2) == (2500, 5000, 10_000)
+    assert HiGrad(branching=(3,), horizon=100, ratio=1.0).planned(1) == (25, 25)
+    assert HiGrad(horizon=1).planned(4) == (1, 1, 1)
+    assert HiGrad(segments=(7, 8, 9)).planned(3) == (7, 8, 9)
+    assert HiGrad(segments=(7, 8, 9)).tree(3) == ChainTree((2, 2), (7, 8))
+
+
+def test_each_level_has_its_own_channel_and_steps() -> None:
+    """A level's channel is that of a campaign which asks for it alone; chains are counted level by level."""
+    several = _campaign(tau=[0.25, 0.5, 0.9], inference={"kind": "dc", "chains": 4})
+    assert several.chains == 12
+    for place, level in enumerate(several.levels):
+        alone = _campaign(tau=level.tau).levels[0]
+        assert (level.tau, level.mechanism, level.steps) == (alone.tau, alone.mechanism, alone.steps)
+        assert {several.level_of(chain) for chain in range(4 * place, 4 * place + 4)} == {level}
+    assert several.round_schedule.length(0) % 12 == 0
+    text = several.canonical
+    assert Campaign.model_validate_json(text) == several
+    assert '"tau":[0.25,0.5,0.9]' in text
+
+
+def test_the_average_leaves_out_the_beginning_of_each_path() -> None:
+    """HiGrad leaves out a fraction of the planned path, or all before the start is forgotten."""
+    long = _campaign(inference={"kind": "higrad", "segments": [50_000, 100_000, 200_000]}, epsilon=8.0)
+    (level,) = long.levels
+    assert level.settling < 35_000
+    assert [long.window(level, depth) for depth in range(3)] == [Window(count=35_000), Window(), Window()]
+    short = _campaign(inference={"kind": "higrad", "segments": [10, 20, 400]}, epsilon=8.0)
+    rest = math.ceil(level.settling)
+    assert [short.window(level, depth).count for depth in range(3)] == [rest, rest - 10, rest - 30]
+    assert _campaign().window(level, 0) == Window(fraction=0.1)

@@ -16,10 +16,11 @@ from ldp_stream.plan import (
     CHECKPOINTS,
     RoundSchedule,
     StepRule,
+    Window,
     block_stop,
     is_checkpoint,
-    window_start,
 )
+from ldp_stream.tree import ChainTree
 
 RULE = StepRule(gain=3.0, exponent=0.75, delay=1000.0, second_moment=4.683)
 
@@ -101,7 +102,7 @@ def test_is_checkpoint_says_which() -> None:
 @given(st.integers(0, 10**12), st.floats(0, 0.999))
 def test_the_window_starts_at_the_last_checkpoint_within_the_burn_in(n: int, burn_in: float) -> None:
     """It leaves out a checkpoint's count, at most burn_in n, and the next checkpoint would be beyond it."""
-    start = window_start(n, burn_in)
+    start = Window(burn_in).start(n)
     assert is_checkpoint(start)
     assert start <= burn_in * n
     assert start < max(n, 1)
@@ -112,31 +113,35 @@ def test_the_window_starts_at_the_last_checkpoint_within_the_burn_in(n: int, bur
 @given(st.integers(1, 10**15), st.sampled_from([0.05, 0.1, 0.25, 0.5, 0.9]))
 def test_a_long_window_leaves_out_nearly_the_burn_in(n: int, burn_in: float) -> None:
     """For large counts it leaves out more than 4/5 of burn_in n, less 1 for whole numbers."""
-    left_out = window_start(n, burn_in)
+    left_out = Window(burn_in).start(n)
     assert 0.8 * burn_in * n - 1 < left_out + 1
     if burn_in * n > 1000:
         assert 0.798 * burn_in * n < left_out <= burn_in * n
 
 
-@given(st.integers(0, 10**9))
-def test_the_window_never_moves_back(n: int) -> None:
+@given(st.integers(0, 10**9), st.integers(0, 10**9))
+def test_the_window_never_moves_back(n: int, count: int) -> None:
     """With more events the window starts no earlier; without burn-in it starts at the beginning."""
-    assert window_start(n, 0.1) <= window_start(n + 1, 0.1)
-    assert window_start(n, 0.0) == 0
+    assert Window(0.1, count).start(n) <= Window(0.1, count).start(n + 1)
+    assert Window().start(n) == 0
 
 
 # ---------------------------------------------------------------------- rounds
 
+rules = st.builds(
+    StepRule,
+    st.floats(0.1, 10),
+    st.just(0.75) | st.floats(0.51, 0.99),
+    st.floats(0, 2000),
+    st.floats(0.1, 100),
+)
+trees = st.sampled_from(
+    [ChainTree(), ChainTree((7,), (0,)), ChainTree((2, 2), (1000, 3000)), ChainTree((3,), (10**6,))]
+)
 schedules = st.builds(
     RoundSchedule,
-    st.builds(
-        StepRule,
-        st.floats(0.1, 10),
-        st.just(0.75) | st.floats(0.51, 0.99),
-        st.floats(0, 2000),
-        st.floats(0.1, 100),
-    ),
-    st.integers(1, 8),
+    st.lists(rules, min_size=1, max_size=3).map(tuple),
+    trees,
     st.just(0.0) | st.floats(0.01, 1.99),
     st.floats(0.1, 100),
 )
@@ -149,9 +154,10 @@ def test_a_round_is_the_longest_that_is_stable(schedule: RoundSchedule, start: i
     if schedule.stability == 0:
         assert length == 1
         return
-    each = length // schedule.chains
-    assert each * schedule.chains == length
-    eta = Fraction(schedule.steps.at(start // schedule.chains + 1))
+    chains, events = schedule.tree.stretch(start // len(schedule.steps))
+    each, rest = divmod(length, chains * len(schedule.steps))
+    assert rest == 0
+    eta = max(Fraction(rule.at(events + 1)) for rule in schedule.steps)
     limit = Fraction(schedule.stability) * (1 + Fraction(1, 10**12))
     assert each == 1 or each * eta * Fraction(schedule.curvature) <= limit
     assert (each + 1) * eta * Fraction(schedule.curvature) * (1 + Fraction(1, 10**12)) > Fraction(
@@ -175,10 +181,13 @@ def test_advancing_is_the_naive_loop(schedule: RoundSchedule, arrivals: list[int
 
 def test_default_rounds_by_hand() -> None:
     """With the default steps, N eta 10 <= .3 gives rounds of 12 reports at first and of 125 after 100,000."""
-    schedule = RoundSchedule(RULE, chains=1, stability=0.3, curvature=10.0)
+    schedule = RoundSchedule((RULE,), ChainTree(), stability=0.3, curvature=10.0)
     assert schedule.length(0) == math.floor(0.03 / RULE.at(1)) == 12
     assert schedule.length(100_000) == math.floor(0.03 / RULE.at(100_001)) == 125
-    assert RoundSchedule(RULE, chains=4, stability=0.3, curvature=10.0).length(400_000) == 4 * 125
+    assert (
+        RoundSchedule((RULE,), ChainTree((4,), (0,)), stability=0.3, curvature=10.0).length(400_000)
+        == 4 * 125
+    )
 
 
 @pytest.mark.parametrize("v", [0.65, 0.7333, 1.9, 4.683, 50.0])
@@ -186,7 +195,8 @@ def test_default_rounds_by_hand() -> None:
 def test_default_rounds_stay_short_and_grow_up_to_a_billion(v: float, chains: int) -> None:
     """Every round of 10^9 reports has N eta curvature <= .3 a chain; none is shorter than the last."""
     rule = StepRule(gain=3.0, exponent=0.75, delay=1000.0, second_moment=v)
-    schedule = RoundSchedule(rule, chains, stability=0.3, curvature=10.0)
+    tree = ChainTree((chains,), (0,)) if chains > 1 else ChainTree()
+    schedule = RoundSchedule((rule,), tree, stability=0.3, curvature=10.0)
     start, last, rounds = 0, 0, 0
     while start < 10**9:
         length = schedule.length(start)
@@ -207,9 +217,10 @@ def test_rounds_never_get_shorter(schedule: RoundSchedule, start: int, more: int
 def test_rounds_grow_without_end(schedule: RoundSchedule) -> None:
     """N grows as n^exponent: late enough, 2.05^(1/exponent) times the reports nearly double it."""
     assume(schedule.stability > 0)
+    chains = len(schedule.steps) * schedule.tree.leaves
     start = 10**9
-    while schedule.length(start) < 40 * schedule.chains:
+    while schedule.length(start) < 40 * chains:
         start *= 2
-    start += 10 * schedule.chains * math.ceil(schedule.steps.offset)
-    later = math.ceil(start * 2.05 ** (1 / schedule.steps.exponent))
+    start += 10 * chains * math.ceil(max(rule.offset for rule in schedule.steps))
+    later = math.ceil(start * 2.05 ** (1 / min(rule.exponent for rule in schedule.steps)))
     assert schedule.length(later) >= 1.9 * schedule.length(start)

@@ -39,14 +39,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_python_blocks_run_and_print_finite_answers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The river loop and the device-and-server block run in one session and print estimates without NaN."""
+    """All blocks run in one session, one after the other, and print estimates without NaN."""
     names: dict[str, object] = {}
     found = blocks("python")
-    assert len(found) == 2
+    assert len(found) == 4
     for block in found:
         exec(compile(block, str(README), "exec"), names)
     printed = capsys.readouterr().out
-    assert len(printed.splitlines()) == 5
+    assert len(printed.splitlines()) == 10
     assert "nan" not in printed
     assert (folder / "device.sqlite").exists()
 

@@ -34,21 +34,21 @@ def check(campaign: CampaignFile) -> None:
     definition = load_campaign(campaign)
     console = results()
     say = partial(console.print, soft_wrap=True)
-    tau, target = definition.tau, definition.target
+    target = definition.target
+    asked = " and ".join(f"the {quantile_name(at.tau)} (tau = {at.tau:g})" for at in definition.levels)
     say(f"{plain(str(campaign))}: a sound campaign" + ("" if definition.private else f", {NOT_PRIVATE}"))
     lines = [
         ("name", definition.name),
         ("digest", definition.digest),
         (
             "asks for",
-            f"the {quantile_name(tau)} (tau = {tau:g}) of a target from {target.lower:g} to {target.upper:g}",
+            f"{asked} of a target from {target.lower:g} to {target.upper:g}",
         ),
         ("privacy", _privacy(definition)),
         ("channel", _channel(definition)),
         (
             "inference",
-            f"{definition.inference.kind} (self-normalized intervals), "
-            f"none before a chain has {definition.settling:,.0f} reports",
+            _inference(definition),
         ),
         ("rounds", _rounds(definition)),
         ("defaults", _defaults(definition)),
@@ -72,15 +72,40 @@ def _privacy(campaign: Campaign) -> str:
 
 def _channel(campaign: Campaign) -> str:
     from ...channels.cqx import CQX
+    from ...channels.face_exponential import FaceExponential
+    from ...channels.laplace import DirectLaplace
+    from ...channels.piecewise import Piecewise
 
-    mechanism = campaign.mechanism
+    mechanism, kind, p = campaign.levels[0].mechanism, campaign.channel.kind, campaign.p
+    if isinstance(mechanism, DirectLaplace):
+        return f"{kind}, noise on all {p} coefficients, sensitivity of the {mechanism.support} support"
+    if isinstance(mechanism, FaceExponential):
+        return f"{kind}, grids of q = {mechanism.q} points, {mechanism.categories(0):,} categories; BIASED"
+    if isinstance(mechanism, Piecewise):
+        return f"{kind}, {mechanism.sampled} of the {p} coefficients in a report"
     if not isinstance(mechanism, CQX):
-        return "none"
+        return kind if kind == "none" else f"{kind}, a normal vector of {p} values in a report"
     sizes = sorted({mechanism.categories(0), mechanism.categories(mechanism.n_blocks - 1)})
+    omega = float(mechanism.design.omega)
+    always = "" if mechanism.intercept is None else f", the intercept in a share {omega:.3g} of the reports"
+    shear = ", sheared slopes" if mechanism.shear else ""
     return (
         f"cqx, grids of q = {mechanism.q} points, blocks of s = {mechanism.s} of the {mechanism.p} "
         f"coefficients: {mechanism.n_blocks:,} blocks, {' or '.join(map(str, sizes))} categories in each"
+        f"{always}{shear}"
     )
+
+
+def _inference(campaign: Campaign) -> str:
+    kind, tree = campaign.inference.kind, campaign.tree
+    what = {
+        "sn": "self-normalized intervals of one chain",
+        "dc": f"divide and conquer: {tree.leaves} chains",
+        "higrad": f"a tree of chains with {tree.leaves} leaves, full nodes at {list(tree.segments)} reports",
+    }[kind]
+    partitions = "" if campaign.partitions == 1 else " in each partition"
+    settling = max(level.settling for level in campaign.levels)
+    return f"{kind} ({what}{partitions}), none before a chain has {settling:,.0f} reports"
 
 
 def _rounds(campaign: Campaign) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...campaign import Campaign
+from ...campaign_parts import PrivateChannel
 from ...errors import InvalidInput
 
-__all__ = ["Bounds", "Draft", "toml_text"]
+__all__ = ["Bounds", "Draft", "channel_text", "toml_text"]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -123,3 +124,16 @@ def _table(bounds: Bounds) -> str:
 def _number(value: float) -> str:
     """Return a number without a needless fraction."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def channel_text(section: PrivateChannel) -> str:
+    """Return a channel's section as an inline table of TOML.
+
+    Examples
+    --------
+    >>> from ldp_stream.campaign_parts import CQXChannel
+    >>> channel_text(CQXChannel(q=3, s=2, intercept=1.0))
+    '{ kind = "cqx", q = 3, s = 2, intercept = 1.0 }'
+    """
+    values = section.model_dump(exclude_none=True).items()
+    return "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in values) + " }"

@@ -55,7 +55,7 @@ def _draw_curves(axes: Axes, answers: Sequence[Answer], trips: Sequence[Row]) ->
             estimate.quantile({"log_miles": float(d), "rush": 1.0, "night": 0.0, "airport": 0.0})
             for d in log_miles
         ]
-        name = quantile_name(estimate.campaign.tau)
+        name = quantile_name(estimate.tau)
         if all(fit.bounded for fit in fits):
             lower, upper = np.exp([fit.lower for fit in fits]), np.exp([fit.upper for fit in fits])
             axes.fill_between(np.exp(log_miles), lower, upper, color=colour, alpha=0.25, lw=0)
@@ -107,9 +107,7 @@ def _draw_errors(axes: Axes, answers: Sequence[Answer]) -> None:
             widest = max(widest, abs(error))
             axes.plot([0], [place], "|", color="black", ms=15, mew=1.6)
             axes.plot([error], [place], "o", color=colour, ms=5)
-        axes.plot(
-            [], [], "o-", color=colour, lw=3, label=f"{quantile_name(answer.estimate.campaign.tau)}, estimate"
-        )
+        axes.plot([], [], "o-", color=colour, lw=3, label=f"{quantile_name(answer.estimate.tau)}, estimate")
     axes.plot([], [], "|", color="black", ms=12, mew=1.6, ls="none", label="truth")
     limit = 1.12 * widest if math.isfinite(widest) and widest > 0 else 1.0
     axes.set(xlim=(-limit, limit), ylim=(len(names) - 0.4, -0.9), yticks=range(len(names)))

@@ -89,8 +89,8 @@ def run_study(
         if after is not None and after(len(target)):
             break
     return [
-        Answer(server.estimate(level), TaxiTrips.true_coefficients(campaign.tau))
-        for server, campaign in zip(servers, campaigns, strict=True)
+        Answer(estimate, TaxiTrips.true_coefficients(estimate.tau))
+        for estimate in (server.estimate(level) for server in servers)
     ]
 
 

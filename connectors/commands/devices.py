@@ -33,6 +33,7 @@ __all__ = ["CountedEntropy", "SimulatedDevices"]
 _WORD_BITS = 64
 _WORDS = 16  # of a report; a block of s = 13 coordinates needs as many
 _NUMBERS = 256  # reports whose words are drawn together
+_Made = tuple[int, Payload]  # chain, payload
 _FEW = 32  # reports below which columns are not worth their making
 
 
@@ -113,8 +114,9 @@ class SimulatedDevices:
         self._digest = campaign.digest_prefix
         self._entropy = CountedEntropy(key)
         self._scale = campaign.scale
-        self._tau = campaign.tau
-        self._mechanism = campaign.mechanism
+        self._levels = campaign.levels
+        self._leaves = campaign.tree.leaves
+        self._chains = campaign.chains
         self._schedule = campaign.round_schedule
 
     def fold(self, server: Aggregator, rows: Sequence[Row]) -> None:
@@ -129,32 +131,36 @@ class SimulatedDevices:
             if self._schedule.stability > 0:
                 start = server.parameters().n
                 stop = start + self._schedule.length(start) - first
-            payloads = self._privatize(first + at, rows[at:stop], server.beta())
-            self._fold_round(server, payloads)
-            at += len(payloads)
+            made = self._privatize(first + at, rows[at:stop], server)
+            self._fold_round(server, made)
+            at += len(made)
 
-    def _privatize(self, first: int, rows: Sequence[Row], beta: Sequence[float]) -> list[Payload]:
-        """Return the payloads of reports number ``first`` on, all at the same coefficients."""
-        entropy, tau, privatize = self._entropy, self._tau, self._mechanism.privatize
+    def _privatize(self, first: int, rows: Sequence[Row], server: Aggregator) -> list[_Made]:
+        """Return the chains and payloads of reports number ``first`` on, at the coefficients of the round."""
+        entropy, levels, leaves, chains = self._entropy, self._levels, self._leaves, self._chains
         to_row, to_target = self._scale.row, self._scale.target
-        payloads: list[Payload] = []
+        made: list[_Made] = []
         for number, (x, y) in enumerate(rows, first):
             entropy.start(number)
-            g = contribution(to_row(x), to_target(y), beta, tau)
-            payloads.append(privatize(g, entropy))
-        return payloads
+            chain = 0 if chains == 1 else entropy.below(chains)
+            level = levels[chain // leaves]
+            g = contribution(to_row(x), to_target(y), server.beta(chain), level.tau)
+            made.append((chain, level.mechanism.privatize(g, entropy)))
+        return made
 
-    def _fold_round(self, server: Aggregator, payloads: Sequence[Payload]) -> None:
-        n = len(payloads)
+    def _fold_round(self, server: Aggregator, made: Sequence[_Made]) -> None:
+        n = len(made)
         if n < _FEW:
-            for payload in payloads:
-                server.fold(payload)
+            for chain, payload in made:
+                server.fold(payload, chain)
             return
-        nothing = np.zeros(n, np.uint32), np.zeros(n, np.uint16), np.zeros((n, 16), np.uint8)
+        chains = np.array([chain for chain, _ in made], np.uint16)
+        common = np.zeros(n, np.uint32), chains, np.zeros((n, 16), np.uint8)
+        payloads = [payload for _, payload in made]
         columns = list(zip(*payloads, strict=True))
         if isinstance(payloads[0], VectorPayload):
-            batch = ReportBatch(self._digest, *nothing, values=np.array(columns[0]))
+            batch = ReportBatch(self._digest, *common, values=np.array(columns[0]))
         else:
             block, category = np.array(columns[0], np.uint32), np.array(columns[1], np.uint16)
-            batch = ReportBatch(self._digest, *nothing, block=block, category=category)
+            batch = ReportBatch(self._digest, *common, block=block, category=category)
         server.ingest_many(batch)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import InvalidInput, MissingExtra
 from ...inference.regions import Interval
-from ...server.estimate import Estimate
+from ...server.estimates import Estimates
 from ..outputs import write_whole
 from .console import NOT_PRIVATE, counted, label, plain
 from .files_out import check_writable
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "GREY", "check_plot", "draw_estimate", "mark_not_private", "new_figure", "save", "tidy"]
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "check_plot",
+    "draw_estimates",
+    "mark_not_private",
+    "new_figure",
+    "save",
+    "tidy",
+]
 
 COLOURS = ("#1f5fa8", "#d1622b")
 GREY = "#5f6670"
@@ -96,17 +105,24 @@ def mark_not_private(figure: Figure) -> None:
     )
 
 
-def draw_estimate(estimate: Estimate, path: Path) -> None:
-    """Draw every coefficient with its interval, in the user's units."""
-    campaign = estimate.campaign
-    figure = new_figure(7.5, 1.5 + _ROW_INCHES * len(estimate))
-    rows = figure.subplots(len(estimate), 1, squeeze=False)[:, 0]
-    for axes, (name, interval) in zip(rows, estimate.items(), strict=True):
+def draw_estimates(estimates: Estimates, path: Path) -> None:
+    """Draw every coefficient of every quantile level with its interval, in the user's units."""
+    first = next(iter(estimates.values()))
+    campaign, several = first.campaign, len(estimates) > 1
+    drawn = [
+        (f"{name}, {quantile_name(tau)}" if several else name, estimates[tau][name])
+        for name in first
+        for tau in estimates
+    ]
+    figure = new_figure(7.5, 1.5 + _ROW_INCHES * len(drawn))
+    rows = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
+    for axes, (name, interval) in zip(rows, drawn, strict=True):
         _draw_coefficient(axes, plain(name), interval)
-    marks = f"dot: estimate, bar: {100 * estimate.level:g}% interval"
+    marks = f"dot: estimate, bar: {100 * first.level:g}% interval"
+    what = f"{len(estimates)} quantiles" if several else f"the {quantile_name(first.tau)}"
     figure.suptitle(
-        f"{_literal(campaign.name)}: coefficients of the {quantile_name(campaign.tau)}\n"
-        f"{counted(estimate.n_reports, 'report')}, {label(campaign)}; {marks}",
+        f"{_literal(campaign.name)}: coefficients of {what}\n"
+        f"{counted(estimates.n_reports, 'report')}, {label(campaign)}; {marks}",
         size=11,
     )
     figure.supxlabel(

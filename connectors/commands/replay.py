@@ -108,7 +108,7 @@ def replay(
         run = Replay(definition, source, saver, seed, kept)
         warn_if_not_private(definition)
         problem = run.go(batch, limit)
-    give_answer(run.server.estimate(level), as_json, plot)
+    give_answer(run.server.estimates(level), as_json, plot)
     if problem is not None:
         raise problem
     run.say_what_happened()

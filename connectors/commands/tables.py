@@ -9,12 +9,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ...campaign import Campaign
 from ...inference.regions import Interval
 from ...server.estimate import Estimate
 from .console import NOT_PRIVATE, counted, label, plain, results
 
-__all__ = ["describe", "ends", "number", "print_estimate", "quantile_name"]
+__all__ = ["ends", "number", "print_estimate", "quantile_name"]
 
 
 def number(value: float, width: float) -> str:
@@ -55,13 +54,13 @@ def quantile_name(tau: float) -> str:
     return f"{percent:.0f}th percentile" if percent % 10 == 0 else f"{percent:g}% quantile"
 
 
-def describe(campaign: Campaign, n_reports: int) -> str:
+def _describe(estimate: Estimate) -> str:
     """Return one line: what is estimated, from how many reports, at what privacy."""
-    what = f"{quantile_name(campaign.tau)} from {counted(n_reports, 'report')}"
-    return f"{campaign.name}: {what}, {label(campaign)}"
+    what = f"{quantile_name(estimate.tau)} from {counted(estimate.n_reports, 'report')}"
+    return f"{estimate.campaign.name}: {what}, {label(estimate.campaign)}"
 
 
-def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:
+def _table(intervals: Mapping[str, Interval], truth: Mapping[str, float] | None) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("coefficient", overflow="fold")
     headings = (
@@ -71,7 +70,7 @@ def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:
     )
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, interval in estimate.items():
+    for name, interval in intervals.items():
         cells: list[str | Text] = [number(interval.value, interval.width), *ends(interval)]
         if truth is not None:
             covered = truth[name] in interval
@@ -81,15 +80,20 @@ def _table(estimate: Estimate, truth: Mapping[str, float] | None) -> Table:
     return table
 
 
-def print_estimate(estimate: Estimate, truth: Mapping[str, float] | None = None) -> None:
-    """Print one row a coefficient; with the truth, also whether the interval covers it."""
+def print_estimate(
+    estimate: Estimate, truth: Mapping[str, float] | None = None, *, simultaneous: bool = False
+) -> None:
+    """Print one row a coefficient, with intervals for each or for all at once, and whether they cover."""
     console = results()
     style = "bold" if estimate.campaign.private else "bold red"
-    line = f"{describe(estimate.campaign, estimate.n_reports)}, {100 * estimate.level:.6g}% intervals"
+    kind = "simultaneous intervals" if simultaneous else "intervals"
+    line = f"{_describe(estimate)}, {100 * estimate.level:.6g}% {kind}"
     console.print(line, style=style, soft_wrap=True)
-    console.print(_table(estimate, truth))
+    console.print(_table(estimate.simultaneous() if simultaneous else estimate, truth))
     if estimate.reason is not None:
         console.print(plain(f"No interval: {estimate.reason}."), soft_wrap=True)
+    if estimate.note is not None:
+        console.print(plain(f"Note: {estimate.note}."), style="bold red", soft_wrap=True)
     if not estimate.campaign.private:
         console.print(
             f'{NOT_PRIVATE}: made through the channel "none", for comparison only.',

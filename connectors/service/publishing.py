@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from ...server.published import estimate_to_json
+from ...server.published import estimates_to_json
 from .outlets import Outlet
 from .settings import ServiceSettings
 from .state import ServiceState
@@ -66,10 +66,10 @@ class Publisher:
         if stand == self._sent and now - self._sent_at < self._settings.repeat_seconds:
             return
         self._sent, self._sent_at = stand, now
-        estimate = self._state.pooled().estimate(self._settings.level)
+        estimates = self._state.pooled().estimates(self._settings.level)
         facts = {
             "rejected": dict(sorted((str(reason), count) for reason, count in refused.items())),
             "rounds": {str(server.partition): server.round for server in self._state.servers},
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        self._outlet.estimate(estimate_to_json(estimate, **facts))
+        self._outlet.estimate(estimates_to_json(estimates, **facts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -26,9 +25,10 @@ def status_text(service: Service, level: float) -> str:
     parts = [f"{facts['reports']:,} reports", f"{facts['rejected']:,} rejected", f"{facts['rate']:,.0f}/s"]
     if facts["lag"] is not None:
         parts.append(f"lag {facts['lag']:,}")
-    estimate = service.state.pooled().estimate(level)
-    widths = [f"{name} {interval.width:.3g}" for name, interval in estimate.items()]
-    if not all(math.isfinite(interval.width) for interval in estimate.values()):
+    estimates = service.state.pooled().estimates(level)
+    intervals = [(name, interval) for estimate in estimates.values() for name, interval in estimate.items()]
+    widths = [f"{name} {interval.width:.3g}" for name, interval in intervals]
+    if not all(interval.bounded for _, interval in intervals):
         parts.append("no intervals yet")
     else:
         more = ", .." if len(widths) > _MOST_WIDTHS else ""

@@ -3,7 +3,8 @@
 The contribution ``g = X (f - tau)``, f = 1{Y <= X'b}, lies on two faces: the intercept coordinate is
 a_f = f - tau and slope j lies in a_f [l_j, u_j]. A report of p = d + 1 coordinates is made so:
 
-1. a block S of s coordinates is drawn uniformly, independently of the data, so w_j = P(j in S) = s/p;
+1. a block S of s coordinates is drawn from a public design, independently of the data: uniform, so that
+   w_j = P(j in S) = s/p, or with the intercept at a chosen probability (:mod:`.block_design`);
 2. if 0 in S the category is (f, grid index of each slope in S) on face f's own grid of q equidistant points
    on a_f [l_j, u_j], K = 2 q^(s-1); otherwise each slope has q points on the hull of both faces' intervals,
    K = q^s; stochastic rounding to the two neighbouring points is unbiased, independent per coordinate;
@@ -13,7 +14,13 @@ With v(c) the grid values of category c and V their sum over all categories, the
 
     g~_j = (v_j(c) - rho V_j) / ((pi - rho) w_j) on S, 0 elsewhere,        E[g~ | X, Y, b] = g exactly,
 
-without knowing b. Source: "Locally Private Online Quantile Regression: Estimation and Inference".
+without knowing b.
+
+Sheared, slope j goes through the channel as g_j - r_j g_0, r_j the middle of [l_j, u_j], so that its grids
+span a_f [l_j - r_j, u_j - r_j]: for a one-sided interval and tau = 1/2 half as wide a hull. The decoder adds
+r_j g~_0 back, in every block with the intercept; the sum is unbiased for g_j as both parts are.
+
+Source: "Locally Private Online Quantile Regression: Estimation and Inference".
 """
 
 from __future__ import annotations
@@ -26,17 +33,17 @@ from functools import cached_property
 
 from .._validate import integer_in, positive, probability
 from ..errors import InvalidInput
+from . import moments
 from .base import CategoryPayload, Decoded, RandomBits
-from .blocks import block_coordinates
+from .block_design import BlockDesign
 from .grid import UniformGrid
 from .randomized_response import RESOLUTION_BITS, RandomizedResponse
 
-__all__ = ["CQX"]
+__all__ = ["CQX", "MOST_CATEGORIES"]
 
 _ONE = 1 << RESOLUTION_BITS
 _HULL = 2  # the third grid of a slope, after those of the faces 0 and 1
-_MOST_CATEGORIES = 1 << 16
-_MOST_BLOCKS = 1 << 32
+MOST_CATEGORIES = 1 << 16
 _MOST_REMEMBERED = 1 << 16
 
 
@@ -56,6 +63,10 @@ class CQX:
         Points of each grid, at least 2.
     s
         Coordinates in a block, from 1 to p = d + 1.
+    intercept
+        Probability omega that a block contains the intercept, in (0, 1]; None: uniform blocks, omega = s/p.
+    shear
+        Whether slopes go through the channel about the middle of their intervals.
 
     Raises
     ------
@@ -82,6 +93,8 @@ class CQX:
     intervals: tuple[tuple[float, float], ...]
     q: int = 2
     s: int = 1
+    intercept: float | None = None
+    shear: bool = False
 
     def __post_init__(self) -> None:
         positive(epsilon=self.epsilon)
@@ -91,16 +104,13 @@ class CQX:
                 raise InvalidInput(
                     f"intervals[{index}] = {(lower, upper)!r}: must be inside [-1, 1] and contain 0"
                 )
-        integer_in(2, _MOST_CATEGORIES, q=self.q)
+        integer_in(2, MOST_CATEGORIES, q=self.q)
         integer_in(1, self.p, s=self.s)
-        if max(self._alphabet(True), self._alphabet(False)) > _MOST_CATEGORIES:
+        if max(self._alphabet(True), self._alphabet(False)) > MOST_CATEGORIES:
             raise InvalidInput(
                 f"q = {self.q}, s = {self.s}: more than 2^16 categories, the most that is allowed"
             )
-        if self.n_blocks > _MOST_BLOCKS:
-            raise InvalidInput(
-                f"s = {self.s}: {self.n_blocks} blocks of {self.p} coordinates, at most 2^32 are allowed"
-            )
+        _ = self.design
         _ = self._responses  # refuses an epsilon that is too small
 
     # ------------------------------------------------------------------ the public design
@@ -111,22 +121,32 @@ class CQX:
         return len(self.intervals) + 1
 
     @cached_property
+    def design(self) -> BlockDesign:
+        """The public design of the blocks."""
+        return BlockDesign(self.p, self.s, self.intercept)
+
+    @property
     def n_blocks(self) -> int:
         """Number of blocks, C(p, s)."""
-        return math.comb(self.p, self.s)
+        return self.design.n_blocks
+
+    @property
+    def intercept_blocks(self) -> int:
+        """Number of blocks with the intercept, C(p - 1, s - 1); they are the first ones."""
+        return self.design.intercept_blocks
 
     def coordinates(self, block: int) -> tuple[int, ...]:
         """Return the increasing coordinates of block number ``block``."""
-        return block_coordinates(block, self.p, self.s)
+        return self.design.coordinates(block)
 
     def categories(self, block: int) -> int:
         """Return the alphabet's size K in block number ``block``."""
         return self._responses[block < self.intercept_blocks].categories
 
     @cached_property
-    def intercept_blocks(self) -> int:
-        """Number of blocks with the intercept, C(p - 1, s - 1); they are the first ones."""
-        return math.comb(self.p - 1, self.s - 1)
+    def anchors(self) -> tuple[float, ...]:
+        """r_j of each slope: the middle of [l_j, u_j] when sheared, else 0."""
+        return tuple((lower + upper) / 2 if self.shear else 0.0 for lower, upper in self.intervals)
 
     def _alphabet(self, with_intercept: bool) -> int:
         if with_intercept:
@@ -141,10 +161,11 @@ class CQX:
         return (RandomizedResponse(self.epsilon, size) if size else with_intercept, with_intercept)
 
     @cached_property
-    def _grids(self) -> tuple[tuple[UniformGrid, UniformGrid, UniformGrid], ...]:
+    def _grids(self) -> tuple[moments.SlopeGrids, ...]:
         """Per slope: the grid on face 0, on face 1, and on the hull of both."""
         grids = []
-        for lower, upper in self.intervals:
+        for (low, high), anchor in zip(self.intervals, self.anchors, strict=True):
+            lower, upper = low - anchor, high - anchor
             zero = UniformGrid(-self.tau * upper, -self.tau * lower, self.q)
             one = UniformGrid((1 - self.tau) * lower, (1 - self.tau) * upper, self.q)
             hull = UniformGrid(min(zero.lower, one.lower), max(zero.upper, one.upper), self.q)
@@ -155,14 +176,14 @@ class CQX:
 
     def privatize(self, g: Sequence[float], random: RandomBits) -> CategoryPayload:
         """Return one private report payload for the contribution ``g`` (p floats of the support)."""
-        block = random.below(self.n_blocks)
+        block = self.design.draw(random)
         coordinates = self.coordinates(block)
         with_intercept = coordinates[0] == 0
         face = int(g[0] > 0)
         category = face if with_intercept else 0
         kind = face if with_intercept else _HULL
         for j in coordinates[1:] if with_intercept else coordinates:
-            index, up = self._grids[j - 1][kind].neighbours(g[j])
+            index, up = self._grids[j - 1][kind].neighbours(g[j] - self.anchors[j - 1] * g[0])
             category = category * self.q + index + (random.bits(RESOLUTION_BITS) < up)
         return CategoryPayload(block, self._responses[with_intercept].draw(category, random))
 
@@ -197,19 +218,29 @@ class CQX:
         values += [
             self._slope_values[j - 1][face][digit] for j, digit in zip(slopes, reversed(digits), strict=True)
         ]
+        if self.shear and face != _HULL:
+            return self._anchored(dict(zip(coordinates, values, strict=True)))
         return Decoded(coordinates, tuple(values))
 
-    def _affine(self, with_intercept: bool, value: Fraction, total: Fraction) -> float:
+    def _anchored(self, values: dict[int, float]) -> Decoded:
+        """Return the block's values with r_j g~_0 added to every slope."""
+        for j, anchor in enumerate(self.anchors, start=1):
+            if anchor:
+                values[j] = values.get(j, 0.0) + anchor * values[0]
+        coordinates = tuple(sorted(values))
+        return Decoded(coordinates, tuple(values[j] for j in coordinates))
+
+    def _affine(self, with_intercept: bool, value: Fraction, total: Fraction, w: Fraction) -> float:
         """Return (v - rho V)/((pi - rho) w), rounded once."""
         response = self._responses[with_intercept]
-        inclusion = Fraction(self.s, self.p)
-        return float((value - response.rho * total) / ((response.pi - response.rho) * inclusion))
+        return float((value - response.rho * total) / ((response.pi - response.rho) * w))
 
     @cached_property
     def _intercept_values(self) -> tuple[float, float]:
         low, high = Fraction(-self.tau), Fraction(1 - self.tau)
         total = (low + high) * self.q ** (self.s - 1)
-        return self._affine(True, low, total), self._affine(True, high, total)
+        w = self.design.inclusion[0]
+        return self._affine(True, low, total, w), self._affine(True, high, total, w)
 
     @cached_property
     def _slope_values(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
@@ -223,7 +254,12 @@ class CQX:
             table.append(
                 tuple(
                     tuple(
-                        self._affine(kind != _HULL, value, hull if kind == _HULL else faces)
+                        self._affine(
+                            kind != _HULL,
+                            value,
+                            hull if kind == _HULL else faces,
+                            self.design.inclusion[1],
+                        )
                         for value in points[kind]
                     )
                     for kind in range(3)
@@ -240,7 +276,8 @@ class CQX:
         face = int(g[0] > 0)
         truth = [Fraction(int(f == face)) for f in (0, 1)] if with_intercept else [Fraction(1)]
         for j in coordinates[1:] if with_intercept else coordinates:
-            index, up = self._grids[j - 1][face if with_intercept else _HULL].neighbours(g[j])
+            grid = self._grids[j - 1][face if with_intercept else _HULL]
+            index, up = grid.neighbours(g[j] - self.anchors[j - 1] * g[0])
             chances = [Fraction(0)] * self.q
             chances[index] = Fraction(_ONE - up, _ONE)
             if up:
@@ -251,40 +288,19 @@ class CQX:
     # ------------------------------------------------------------------ its size
 
     @cached_property
+    def tables(self) -> moments.Tables:
+        """What the second moments are made of; they do not depend on the block design."""
+        return moments.Tables(self.tau, self.s, self._responses, self._grids)
+
+    @cached_property
     def second_moments(self) -> tuple[float, ...]:
         """E g~_j^2 of each coordinate, by convention with P(f = 1) = tau and slopes uniform on [l_j, u_j]."""
-        p, s = self.p, self.s
-        share_with = (s - 1) / (p - 1) if p > 1 else 0.0  # P(0 in S | j in S)
-        inclusion = s / p
-        chance = (1 - self.tau, self.tau)
-        response = self._responses[True]
-        noise = float(response.rho) * response.categories / 2
-        gain = float(response.pi - response.rho)
-        moments = [
-            inclusion * sum((noise + gain * chance[f]) * self._intercept_values[f] ** 2 for f in (0, 1)),
-        ]
-        for j, grids in enumerate(self._grids):
-            moment = 0.0
-            for with_intercept, share in ((True, share_with), (False, 1 - share_with)):
-                response = self._responses[with_intercept]
-                gain = float(response.pi - response.rho)
-                kinds = (0, 1) if with_intercept else (_HULL,)
-                noise = float(response.rho) * response.categories / (self.q * len(kinds))
-                for kind in kinds:
-                    if with_intercept:
-                        weights = [
-                            chance[kind] * w
-                            for w in grids[kind].mean_weights(grids[kind].lower, grids[kind].upper)
-                        ]
-                    else:
-                        by_face = [grids[_HULL].mean_weights(grids[f].lower, grids[f].upper) for f in (0, 1)]
-                        weights = [chance[0] * a + chance[1] * b for a, b in zip(*by_face, strict=True)]
-                    values = self._slope_values[j][kind]
-                    moment += share * sum(
-                        (noise + gain * w) * v * v for w, v in zip(weights, values, strict=True)
-                    )
-            moments.append(inclusion * moment)
-        return tuple(moments)
+        return moments.second_moments(self.tables, self.design, self.anchors)
+
+    @cached_property
+    def worst_second_moment(self) -> float:
+        """Largest E ||g~||^2 over the support."""
+        return moments.worst_second_moment(self.tables, self.design, self.anchors)
 
     @cached_property
     def second_moment(self) -> float:

@@ -47,6 +47,21 @@ class UniformGrid:
         index = int(place)
         return index, round((place - index) * _ONE)
 
+    def weights(self, value: float) -> list[float]:
+        """Return the probability of each point after rounding a value.
+
+        Examples
+        --------
+        >>> UniformGrid(0.0, 1.0, 3).weights(0.75)
+        [0.0, 0.5, 0.5]
+        """
+        index, up = self.neighbours(value)
+        weights = [0.0] * self.q
+        weights[index] = 1 - up / _ONE
+        if up:
+            weights[index + 1] = up / _ONE
+        return weights
+
     def mean_weights(self, lower: float, upper: float) -> list[float]:
         """Return the probability of each point after rounding a value that is uniform on [lower, upper].
 

@@ -6,6 +6,7 @@ It protects nothing. It exists so that a study can put the price of privacy besi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,3 +65,14 @@ class NoPrivacy:
     def second_moment(self) -> float:
         """Return v, the mean of :attr:`second_moments`: the public scale of the default step sizes."""
         return sum(self.second_moments) / self.p
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """The largest absolute value of each coordinate that is taken: 1, as no contribution is larger."""
+        return (1.0,) * self.p
+
+    @cached_property
+    def worst_second_moment(self) -> float:
+        """The largest E||g||^2 over the support: M^2 (1 + sum_j max(-l_j, u_j)^2), at a corner."""
+        squares = (max(-low, high) ** 2 for low, high in self.intervals)
+        return max(self.tau, 1 - self.tau) ** 2 * (1 + math.fsum(squares))

@@ -23,16 +23,19 @@ from .._validate import integer_in, positive
 from ..errors import InvalidInput
 from .base import RandomBits
 
-__all__ = ["RESOLUTION_BITS", "RandomizedResponse"]
+__all__ = ["RESOLUTION_BITS", "RandomizedResponse", "floor_of_share"]
 
 RESOLUTION_BITS = 62
 _ONE = 1 << RESOLUTION_BITS
-_LARGE_EPSILON = 200.0  # (K - 1) e^-200 < 2^-62 for every alphabet allowed here, so floor(2^62 pi) = 2^62 - 1
+_LARGE_EPSILON = 200.0  # rest e^-200 < 2^-62 for every rest up to 2^62, so the floor is 2^62 - 1
 
 
 @lru_cache(maxsize=1024)
-def _floor_of_pi(epsilon: float, categories: int) -> int:
-    """Return floor(2^62 pi), certified: decimal exp is correctly rounded, so its neighbours enclose e^eps."""
+def floor_of_share(epsilon: float, rest: int | Fraction) -> int:
+    """Return floor(2^62 e^eps/(e^eps + rest)), rest at most 2^62.
+
+    It is certified: a decimal exp is correctly rounded, so its neighbours enclose e^eps.
+    """
     if epsilon >= _LARGE_EPSILON:
         return _ONE - 1
     digits = 40
@@ -40,7 +43,7 @@ def _floor_of_pi(epsilon: float, categories: int) -> int:
         context = Context(prec=digits)
         power = Decimal(epsilon).exp(context)
         bounds = {
-            math.floor(_ONE * end / (end + categories - 1))
+            math.floor(_ONE * end / (end + rest))
             for end in (Fraction(power.next_minus(context)), Fraction(power.next_plus(context)))
         }
         if len(bounds) == 1:
@@ -93,7 +96,7 @@ class RandomizedResponse:
     @cached_property
     def keep(self) -> int:
         """T = floor(2^62 pi): the true category is kept when a draw from [0, 2^62) is below it."""
-        return _floor_of_pi(self.epsilon, self.categories)
+        return floor_of_share(self.epsilon, self.categories - 1)
 
     @cached_property
     def pi(self) -> Fraction:

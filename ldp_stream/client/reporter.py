@@ -114,9 +114,9 @@ class Reporter:
     def _prepare(self, campaign: Campaign, entropy: Entropy) -> None:
         self.campaign = campaign
         self._entropy = entropy
-        self._mechanism = campaign.mechanism
         self._scale = campaign.scale
-        self._tau = campaign.tau
+        self._levels = campaign.levels
+        self._leaves = campaign.tree.leaves
         self._digest = campaign.digest_prefix
 
     @property
@@ -216,16 +216,16 @@ class Reporter:
                 f"parameters.partition = {parameters.partition}: must be {partition}, by the token"
             )
         for candidate in parameters.chains:
-            if candidate.chain == chain and len(candidate.beta) == self._mechanism.p:
+            if candidate.chain == chain and len(candidate.beta) == self.campaign.p:
                 return candidate
         raise CampaignMismatch(
-            f"parameters.chains: must hold chain {chain} with {self._mechanism.p} coefficients"
+            f"parameters.chains: must hold chain {chain} with {self.campaign.p} coefficients"
         )
 
     def _make(
         self, x: Mapping[str, object], y: object, chain: ChainParameters, round_: int, token: bytes
     ) -> Report:
-        payload = self._payload(x, y, chain.beta)
+        payload = self._payload(x, y, chain.beta, chain.chain)
         digest, place, name = self._digest, chain.chain, token.hex()
         if isinstance(payload, CategoryPayload):
             block, category = payload
@@ -234,12 +234,18 @@ class Reporter:
             )
         return VectorReport(digest=digest, round=round_, chain=place, values=payload.values, token=name)
 
+    def new_chain(self) -> int:
+        """Return the chain of a new simulated user, as its token would name it."""
+        chains = self.campaign.chains
+        return 0 if chains == 1 else self._entropy.below(chains)
+
     def privatize(
-        self, x: Mapping[str, object], y: object, beta: Sequence[float]
+        self, x: Mapping[str, object], y: object, beta: Sequence[float], chain: int = 0
     ) -> CategoryPayload | VectorPayload:
         """Return one fresh private payload of a record at the coefficients ``beta``, in the working scale.
 
-        It is what :meth:`report` sends, without the envelope: for simulations, where each call is a new user.
+        It is what :meth:`report` sends for a chain, without the envelope: for simulations, where each call is
+        a new user.
 
         Raises
         ------
@@ -248,11 +254,11 @@ class Reporter:
         """
         if self._ledger is not None:
             raise InvalidInput("privatize: only Reporter.simulated does it; a device makes its one report")
-        return self._payload(x, y, beta)
+        return self._payload(x, y, beta, chain)
 
     def _payload(
-        self, x: Mapping[str, object], y: object, beta: Sequence[float]
+        self, x: Mapping[str, object], y: object, beta: Sequence[float], chain: int
     ) -> CategoryPayload | VectorPayload:
-        scale = self._scale
-        g = contribution(scale.row(x), scale.target(y), beta, self._tau)
-        return self._mechanism.privatize(g, self._entropy)
+        scale, level = self._scale, self._levels[chain // self._leaves]
+        g = contribution(scale.row(x), scale.target(y), beta, level.tau)
+        return level.mechanism.privatize(g, self._entropy)

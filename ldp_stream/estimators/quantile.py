@@ -8,7 +8,7 @@ model holds and answers is a function of private reports alone.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from river import base, conf
@@ -16,10 +16,12 @@ from river import base, conf
 from ..campaign import Campaign
 from ..client.reporter import Reporter
 from ..errors import InvalidCampaign, InvalidInput
+from ..inference.ellipsoid import Ellipsoid
 from ..inference.regions import Interval
 from ..report_batch import ReportBatch
 from ..reports import Parameters, Report
 from ..server.aggregator import Aggregator
+from ..server.estimates import Estimates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,14 +41,16 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     target
         Public range ``(lower, upper)`` of the target, in its own units.
     tau
-        Quantile level in (0, 1).
+        Quantile level in (0, 1), or several that increase: each record then serves one, drawn at random, and
+        ``predict_one`` and ``coefficients`` are of the level nearest the median.
     epsilon
         Privacy of one record, finite and > 0; None with ``channel="none"`` only.
     channel
         "cqx" (q = 2, s = 1), a dict such as ``{"kind": "cqx", "q": 2, "s": 3}``, or "none", the non-private
         reference.
     inference
-        "sn": self-normalized confidence intervals.
+        "sn": self-normalized confidence sets from one chain. ``{"kind": "dc", "chains": 10}``: from the
+        spread of independent chains. ``{"kind": "higrad", "horizon": 100_000}``: from a tree of chains.
     steps, radius, burn_in
         Tuning with defaults that need none; see :class:`~ldp_stream.campaign.Campaign`.
     rounds
@@ -92,7 +96,7 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
         self,
         features: Mapping[str, tuple[float, ...]],
         target: tuple[float, float],
-        tau: float = 0.5,
+        tau: float | Sequence[float] = 0.5,
         epsilon: float | None = None,
         channel: str | Mapping[str, Any] = "cqx",
         inference: str | Mapping[str, Any] = "sn",
@@ -180,6 +184,11 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
         return self._server.parameters()
 
     @property
+    def _main(self) -> float:
+        """The level that plain predictions and coefficients are of: the one nearest the median."""
+        return min((level.tau for level in self.campaign.levels), key=lambda tau: abs(tau - 0.5))
+
+    @property
     def n_reports(self) -> int:
         """Reports folded so far."""
         return self._server.n_reports
@@ -192,7 +201,9 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
         A missing or NaN target counts as the middle of its range, as on a device.
         """
         server = self._server
-        server.fold(self._device.privatize(cast("dict[str, Any]", x), y, server.beta()))
+        device = self._device
+        chain = device.new_chain()
+        server.fold(device.privatize(cast("dict[str, Any]", x), y, server.beta(chain), chain), chain)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Privatize and fold the rows of a frame in order: the same state as the loop of ``learn_one``."""
@@ -244,9 +255,23 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
             Its coverage.
         """
         if with_interval:
-            interval = self._server.estimate(level).quantile(cast("dict[str, Any]", x))
+            interval = self.predict_quantiles(x, level)[self._main]
             return conf.Interval(interval.lower, interval.upper)
-        return self._server.fitted(cast("dict[str, Any]", x))
+        return self._server.fitted(cast("dict[str, Any]", x), self._main)
+
+    def predict_quantiles(
+        self, x: dict[base.typing.FeatureName, Any], level: float = 0.95
+    ) -> dict[float, Interval]:
+        """Return the fitted quantile at x of each level tau, with its interval; they never cross.
+
+        Parameters
+        ----------
+        x
+            Features by name.
+        level
+            Coverage of the intervals, which are infinite while none can be vouched for.
+        """
+        return self._server.estimates(level).quantiles(cast("dict[str, Any]", x))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the fitted quantiles of the frame's rows, in the target's units."""
@@ -259,7 +284,17 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     @property
     def coefficients(self) -> dict[str, float]:
         """The estimated coefficients in the user's units, "intercept" included."""
-        return {name: interval.value for name, interval in self._server.estimate().items()}
+        return {name: interval.value for name, interval in self._server.estimate(tau=self._main).items()}
+
+    def estimates(self, level: float = 0.95) -> Estimates:
+        """Return the estimate of each quantile level, with every confidence set of its coefficients.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is outside (0, 1).
+        """
+        return self._server.estimates(level)
 
     def confidence_interval(self, of: str | Mapping[str, float], level: float = 0.95) -> Interval:
         """Return the interval of one coefficient, or of a contrast, in the user's units.
@@ -276,7 +311,26 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
         InvalidInput
             If a name is unknown or the level outside (0, 1).
         """
-        return self._server.estimate(level).contrast({of: 1.0} if isinstance(of, str) else of)
+        return self._server.estimate(level, self._main).contrast({of: 1.0} if isinstance(of, str) else of)
+
+    def confidence_region(self, names: Iterable[str] | None = None, level: float = 0.95) -> Ellipsoid:
+        """Return the joint confidence set of coefficients, in the user's units.
+
+        Parameters
+        ----------
+        names
+            The coefficients, "intercept" and all features unless given.
+        level
+            Coverage, from .8 to .999.
+
+        Raises
+        ------
+        NoConfidenceSet
+            If there is none yet; the message says why.
+        InvalidInput
+            If a name is unknown or repeated, or the level out of range.
+        """
+        return self._server.estimate(level, self._main).ellipsoid(names)
 
 
 def _misshapen(features: object, target: object) -> Iterator[str]:

@@ -11,7 +11,9 @@ sum_k lambda_k m_k and
     W = sum_k lambda_k^2 V_k/n_k,     a'm +- cv(lambda) sqrt(a'W a),
 
 with the critical value of :func:`~ldp_stream.inference.critical_values.self_normalized`, which falls as
-chains are added. No Hessian is estimated. Source: Lee, Liao, Seo, Shin (2022) for one chain.
+chains are added. The ellipsoid of q contrasts A has the matrix q F_q A W A', F_q the value of one chain,
+which is valid, if too wide, for several (:mod:`~ldp_stream.inference.vector_critical_values`). No Hessian is
+estimated. Source: Lee, Liao, Seo, Shin (2022) for one chain.
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import NoConfidenceSet
+from .averages import TOO_EARLY, half_width, shape
 from .critical_values import self_normalized
+from .vector_critical_values import LARGEST, self_normalized_vector
 
 __all__ = ["FEWEST", "ChainAverage", "PooledAverage", "pool"]
 
@@ -54,13 +60,39 @@ class PooledAverage:
     mean: Array
     W: Array | None
     shares: tuple[float, ...]
+    kind: ClassVar[Literal["sn"]] = "sn"
+
+    @property
+    def reason(self) -> str | None:
+        """Why no set can be given yet, or None."""
+        return TOO_EARLY if self.W is None else None
 
     def half_width(self, a: Sequence[float], level: float) -> float:
         """Return cv sqrt(a'W a) of the contrast a (p,), infinite where no set can be given yet."""
         if self.W is None:
             return math.inf
-        vector = np.asarray(a, np.float64)
-        return self_normalized(level, self.shares) * math.sqrt(max(float(vector @ self.W @ vector), 0.0))
+        return half_width(self_normalized(level, self.shares), a, self.W)
+
+    def region(self, rows: Array, level: float) -> Array:
+        """Return M = q F_q A W A' (q, q) of the contrasts A = rows (q, p).
+
+        Raises
+        ------
+        NoConfidenceSet
+            If no set can be given yet, q is above 30, or W is singular in these contrasts.
+        InvalidInput
+            If q > 1 and the level is outside the table of F_q, .8 to .999.
+        """
+        if self.W is None:
+            raise NoConfidenceSet(TOO_EARLY)
+        q = len(rows)
+        if q > LARGEST:
+            raise NoConfidenceSet(
+                f"an ellipsoid of {q} coefficients has no critical value: must be at most {LARGEST}; "
+                "simultaneous intervals can be had"
+            )
+        one = self_normalized(level, self.shares) ** 2 if q == 1 else q * self_normalized_vector(level, q)
+        return shape(one, rows, self.W)
 
 
 def pool(chains: Sequence[ChainAverage]) -> PooledAverage:

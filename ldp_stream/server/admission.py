@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..campaign import Campaign
-from ..channels.cqx import CQX
+from ..channels.kinds import FiniteChannel
 from ..message_columns import decode_messages
 from ..report_batch import ReportBatch
 from .aggregator import Aggregator
@@ -81,7 +81,7 @@ class Admission:
         self.server = server
         self._campaign = campaign = server.campaign
         self._counted = counted
-        self._width = None if isinstance(campaign.mechanism, CQX) else campaign.mechanism.p
+        self._width = None if isinstance(campaign.levels[0].mechanism, FiniteChannel) else campaign.p
         self._staleness = campaign.rounds.max_staleness
         self._schedule = campaign.round_schedule
 

@@ -8,7 +8,7 @@ feeds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -17,14 +17,19 @@ from numpy.typing import NDArray
 
 from .._validate import integer_in
 from ..campaign import Campaign
+from ..campaign_parts import HiGrad
 from ..channels.base import CategoryPayload, VectorPayload
-from ..errors import CampaignMismatch, InvalidReport, InvalidSnapshot, OverlappingState
-from ..inference.self_normalized import ChainAverage, PooledAverage, pool
+from ..errors import CampaignMismatch, InvalidInput, InvalidReport, InvalidSnapshot, OverlappingState
+from ..inference.averages import Average
 from ..plan import BLOCK
 from ..report_batch import ReportBatch
 from ..reports import CategoryReport, Parameters, Report, VectorReport
-from .decoding import BatchDecoder, Decodes
+from .averages import average_of
+from .decoding import Decodes
 from .estimate import Estimate
+from .estimates import Estimates
+from .level_chains import LevelChains
+from .level_decoding import LevelDecoder
 from .partition import Partition
 from .snapshot import pack, unpack
 
@@ -69,7 +74,8 @@ class Aggregator:
     def __init__(self, campaign: Campaign, *, partition: int = 0) -> None:
         self.campaign = campaign
         self._digest = campaign.digest_prefix
-        self._mechanism: Decodes = campaign.mechanism
+        self._mechanisms: list[Decodes] = [level.mechanism for level in campaign.levels]
+        self._leaves = campaign.tree.leaves
         self._n_chains = campaign.chains
         self._partition = Partition(campaign, integer_in(0, campaign.partitions - 1, partition=partition))
         self._waiting: list[Report] = []  # checked, not folded yet
@@ -125,7 +131,8 @@ class Aggregator:
         rows, self._waiting = self._waiting, []
         if len(rows) <= _ONE_BY_ONE:
             for report in rows:
-                self._partition.append(report.chain, *self._mechanism.decode(report.payload))
+                mechanism = self._mechanisms[report.chain // self._leaves]
+                self._partition.append(report.chain, *mechanism.decode(report.payload))
         else:
             chain = np.array([report.chain for report in rows], np.uint16)
             self._partition.extend(chain, self._decoder.decode_reports(rows))
@@ -139,7 +146,7 @@ class Aggregator:
 
     def fold(self, payload: CategoryPayload | VectorPayload, chain: int = 0) -> None:
         """Fold a payload that the campaign's channel made at a chain's coefficients; nothing is checked."""
-        self._own.append(chain, *self._mechanism.decode(payload))
+        self._own.append(chain, *self._mechanisms[chain // self._leaves].decode(payload))
 
     def ingest_many(self, reports: ReportBatch | Iterable[Report]) -> None:
         """Fold many reports in order: all of them, or none if one is refused.
@@ -175,8 +182,8 @@ class Aggregator:
         return self._decoder.outside(reports)
 
     @cached_property
-    def _decoder(self) -> BatchDecoder:
-        return BatchDecoder(self.campaign.mechanism)
+    def _decoder(self) -> LevelDecoder:
+        return LevelDecoder(self.campaign)
 
     def merge(self, other: Aggregator) -> None:
         """Take over the partitions of another aggregator; both must hold disjoint sets of reports.
@@ -229,36 +236,71 @@ class Aggregator:
 
     def beta(self, chain: int = 0) -> tuple[float, ...]:
         """Return the coefficients of one chain of :meth:`parameters`, p floats, working scale."""
-        return self._own.betas()[chain]
+        return self._own.beta(chain)
 
-    def fitted(self, x: Mapping[str, object]) -> float:
-        """Return the fitted tau-quantile at x, in the user's units: ``estimate().quantile(x).value``."""
-        scale = self.campaign.scale
-        alone = len(self._own.chains) == 1 and not self._others
-        mean = self._own.chains[0].mean() if alone else self._average().mean
-        return scale.fitted(scale.row(x), mean.tolist())
+    def fitted(self, x: Mapping[str, object], tau: float | None = None) -> float:
+        """Return the fitted tau-quantile at x, in the user's units; those of several levels never cross."""
+        scale, place = self.campaign.scale, self._place(tau)
+        row = scale.row(x)
+        found = [scale.fitted(row, self._mean(at).tolist()) for at in range(len(self.campaign.levels))]
+        return sorted(found)[place]
 
-    def estimate(self, level: float = 0.95) -> Estimate:
+    def _mean(self, place: int) -> NDArray[np.float64]:
+        chains = self._own.levels[place].chains
+        alone = len(chains) == 1 and not self._others
+        return chains[0].mean() if alone else self._average(place).mean
+
+    def estimate(self, level: float = 0.95, tau: float | None = None) -> Estimate:
         """Return the coefficients with confidence intervals of the given level, in the user's units.
+
+        Parameters
+        ----------
+        level
+            Coverage of the intervals.
+        tau
+            Which of the campaign's quantile levels; needed if it has several.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is outside (0, 1), or tau is not one of the campaign's.
+        """
+        place = self._place(tau)
+        parts = [part.levels[place] for part in self._partitions()]
+        n = sum(chain.n for part in parts for chain in part.chains.values())
+        at = self.campaign.levels[place]
+        return Estimate(self.campaign, n, self._average(place), level, at, self._complete(parts))
+
+    def _complete(self, parts: Sequence[LevelChains]) -> bool | None:
+        """Return whether every leaf has the reports it was planned for; None without a plan."""
+        if not isinstance(self.campaign.inference, HiGrad):
+            return None
+        planned = self.campaign.inference.planned(self.campaign.partitions)[-1]
+        leaves = [chain for part in parts for chain in part.leaves()]
+        whole = len(leaves) == self.campaign.partitions * self.campaign.tree.leaves
+        return whole and all(chain.n >= planned for chain in leaves)
+
+    def estimates(self, level: float = 0.95) -> Estimates:
+        """Return the estimate of each of the campaign's quantile levels.
 
         Raises
         ------
         InvalidInput
             If the level is outside (0, 1).
         """
-        return Estimate(self.campaign, self.n_reports, self._average(), level)
+        return Estimates([self.estimate(level, at.tau) for at in self.campaign.levels])
 
-    def _average(self) -> PooledAverage:
-        settling = self.campaign.settling
-        windows = [(chain.n, chain.window()) for part in self._partitions() for chain in part.chains]
-        found = [
-            ChainAverage(window.length, window.mean, window.random_scaling, n >= settling)
-            for n, window in windows
-            if window is not None
-        ]
-        if not found:
-            return PooledAverage(np.zeros(self.campaign.mechanism.p), None, ())
-        return pool(found)
+    def _place(self, tau: float | None) -> int:
+        """Return the number of a quantile level."""
+        taus = [level.tau for level in self.campaign.levels]
+        if tau is None and len(taus) == 1:
+            return 0
+        if tau not in taus:
+            raise InvalidInput(f"tau = {tau!r}: must be one of {taus}")
+        return taus.index(tau)
+
+    def _average(self, place: int) -> Average:
+        return average_of(self.campaign, place, [part.levels[place] for part in self._partitions()])
 
     # ------------------------------------------------------------------ state
 

@@ -2,9 +2,9 @@
 
     b_i = Proj(b_{i-1} - eta_i g~_i),   m_n = mean of b_i over the window,   Proj on the box |b_j| <= radius.
 
-The window leaves out the first tenth (``burn_in``) without knowing how long the stream will be: sums are
-closed at public checkpoints of ratio 5/4 (:mod:`ldp_stream.plan`), and the window starts at the last
-checkpoint not after a tenth of n. What lies before it can never be used again and is dropped, so the state
+The window leaves out the first events (a tenth, say) without knowing how long the stream will be: sums are
+closed at public checkpoints of ratio 5/4, and the window starts at one of them
+(:class:`ldp_stream.plan.Window`). What lies before it can never be used again and is dropped, so the state
 stays bounded.
 
 Given the reports, g~_i does not depend on b, so a block of events is one cumulative sum wherever the
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plan import BLOCK, StepRule, block_stop, is_checkpoint, window_start
+from ..plan import BLOCK, StepRule, Window, block_stop, is_checkpoint
 from .segment import Segment, combine, combine_all, from_walk, joint_offset
 
 __all__ = ["Chain"]
@@ -46,7 +46,7 @@ def _projected_walk(b: list[float], moves: list[list[float]], radius: float) -> 
 
 
 class Chain:
-    """State of one chain of p coefficients in the working scale, started at 0.
+    """State of one chain of p coefficients in the working scale.
 
     Parameters
     ----------
@@ -56,16 +56,29 @@ class Chain:
         The step rule.
     radius
         Half-width of the box that the iterates are projected on.
-    burn_in
-        Fraction of the events that the average leaves out, in [0, 1).
+    window
+        Which events the average leaves out.
+    events_before
+        Where in the step rule the chain begins: its first step is eta_i, i = events_before + 1.
+    start
+        The iterate that it begins at, p floats; 0 unless given.
     """
 
-    def __init__(self, p: int, steps: StepRule, radius: float, burn_in: float) -> None:
+    def __init__(
+        self,
+        p: int,
+        steps: StepRule,
+        radius: float,
+        window: Window,
+        events_before: int = 0,
+        start: Sequence[float] | None = None,
+    ) -> None:
         self.p = p
         self._range = range(p)
         self.steps = steps
         self.radius = radius
-        self.burn_in = burn_in
+        self._left_out = window
+        self._events_before = events_before
         self._segments: list[tuple[int, Segment]] = []  # (events before it, sums), each ends at a checkpoint
         self._open: Segment | None = None  # full blocks since then
         self._width = width = p + p % 2  # an even number of columns, see _accumulate
@@ -73,7 +86,10 @@ class Chain:
         self._path = np.empty((BLOCK, width))  # working room for the iterates
         self._walk = np.ones((BLOCK, width + 2))  # working room for D_t, t, 1
         self._walk[:, width] = np.arange(1, BLOCK + 1)
-        self._begin_block(0, np.zeros(width))
+        anchor = np.zeros(width)
+        if start is not None:
+            anchor[:p] = start
+        self._begin_block(0, anchor)
 
     def _begin_block(self, start: int, anchor: Array) -> None:
         self._start = start
@@ -91,7 +107,8 @@ class Chain:
 
     def _step_sizes(self, start: int, stop: int) -> Array:
         """Return -eta_i, i = start + 1..stop: always of a whole block, so always the same bits."""
-        place = np.arange(start + 1, stop + 1, dtype=np.float64) + self.steps.offset
+        first = self._events_before + 1
+        place = np.arange(start + first, stop + first, dtype=np.float64) + self.steps.offset
         if self.steps.from_roots:
             root = np.sqrt(place)
             return np.asarray(-self.steps.scale / (root * np.sqrt(root)))
@@ -149,10 +166,10 @@ class Chain:
         block, last = self._block_sums()
         stop = self._start + self._length
         self._open = block if self._open is None else combine(self._open, block)
-        if self.burn_in > 0 and is_checkpoint(stop):
+        if not self._left_out.opens_at_once and is_checkpoint(stop):
             self._segments.append((stop - self._open.length, self._open))
             self._open = None
-            kept = window_start(stop, self.burn_in)
+            kept = self._left_out.start(stop)
             self._segments = [(start, segment) for start, segment in self._segments if start >= kept]
         self._gradients[: self._count] = 0.0
         self._begin_block(stop, last)
@@ -194,25 +211,30 @@ class Chain:
 
     def _full_blocks(self) -> Segment | None:
         """Return the sums of the window's full blocks."""
-        start = window_start(self.n, self.burn_in)
+        start = self._left_out.start(self.n)
         if self._closed is None or self._closed[0] != start:
             parts = [segment for before, segment in self._segments if before >= start]
             self._closed = (start, combine_all(parts if self._open is None else [*parts, self._open]))
         return self._closed[1]
 
     def window(self) -> Segment | None:
-        """Return the sums over the averaging window, or None before the first event."""
+        """Return the sums over the averaging window, or None while it is empty."""
         found = self._full_blocks()
         if self._count:
             block, _ = self._block_sums()
             found = block if found is None else combine(found, block)
         return None if found is None else found.leading(self.p)
 
+    @property
+    def averaged(self) -> int:
+        """How many iterates the average is made of."""
+        return self.n - self._left_out.start(self.n)
+
     def mean(self) -> Array:
-        """Return the average m_n over the window, shape (p,); the start, 0, before the first event."""
+        """Return the average m_n over the window, shape (p,); the latest iterate while it is empty."""
         closed = self._full_blocks()
         if self._count == 0:
-            return np.zeros(self.p) if closed is None else closed.mean[: self.p]
+            return (self._anchor if closed is None else closed.mean)[: self.p].copy()
         start, offset = self._anchor, np.array(self._sums) / self._count
         if closed is not None:
             start, offset = closed.start, joint_offset(closed, self._count, start, offset)

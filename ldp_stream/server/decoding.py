@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..channels.base import CategoryPayload, Decoded
-from ..channels.cqx import CQX
-from ..channels.no_privacy import NoPrivacy
+from ..channels.kinds import FiniteChannel, Mechanism
 from ..errors import InvalidReport
 from ..report_batch import ReportBatch
 from ..reports import CategoryReport, Report, VectorReport
@@ -24,8 +23,6 @@ __all__ = ["BatchDecoder", "Decodes"]
 
 Array = NDArray[np.float64]
 _MOST_ENTRIES = 1 << 20  # floats in a table: 8 MiB
-_LARGEST = 1.0  # no contribution X (f - tau) of the working scale is larger; more would be nobody's
-_IN_RANGE = f"must be in [-{_LARGEST:g}, {_LARGEST:g}], as the campaign's channel makes"
 
 
 class Decodes(Protocol):
@@ -44,12 +41,15 @@ class BatchDecoder:
         The campaign's channel.
     """
 
-    def __init__(self, channel: CQX | NoPrivacy) -> None:
+    def __init__(self, channel: Mechanism) -> None:
         self._channel = channel
+        self._limits: tuple[float, ...] = ()  # of a channel that makes vectors: more would be nobody's
         self._blocks = self._intercept_blocks = 0  # of a channel that makes vectors
         self._sizes = 0, 0  # categories of a block with the intercept (these come first) and of one without
         self._table: Array | None = None
-        if isinstance(channel, CQX):
+        if not isinstance(channel, FiniteChannel):
+            self._limits = channel.limits
+        else:
             self._blocks, self._intercept_blocks = channel.n_blocks, channel.intercept_blocks
             self._sizes = channel.categories(0), channel.categories(channel.n_blocks - 1)
         self._fewest, self._stride = min(self._sizes), max(self._sizes)
@@ -67,7 +67,7 @@ class BatchDecoder:
             type(report) is VectorReport
             and self._blocks == 0
             and len(report.values) == self._channel.p
-            and all(-_LARGEST <= value <= _LARGEST for value in report.values)
+            and all(abs(x) <= limit for x, limit in zip(report.values, self._limits, strict=True))
         )
 
     def refusal(self, report: Report) -> str:
@@ -75,10 +75,18 @@ class BatchDecoder:
         if self._blocks == 0:
             if not isinstance(report, VectorReport) or len(report.values) != self._channel.p:
                 return f"must be a vector of {self._channel.p} values, as the campaign's channel makes"
-            return f"values = {report.values}: {_IN_RANGE}"
+            return f"values = {report.values}: {self._in_range}"
         if not isinstance(report, CategoryReport):
             return "must be a category, as the campaign's channel makes"
         return f"block = {report.block}, category = {report.category}: outside the channel's alphabet"
+
+    @property
+    def _in_range(self) -> str:
+        """Say where values may lie."""
+        same = len(set(self._limits)) == 1
+        ends = f"[-{self._limits[0]:g}, {self._limits[0]:g}]"
+        allowed = f"in {ends}" if same else f"at most {tuple(self._limits)} in size"
+        return f"must be {allowed}, as the campaign's channel makes"
 
     def decode_reports(self, reports: Sequence[Report]) -> Array:
         """Return the decoded gradients of admitted reports, shape (n, p)."""
@@ -109,7 +117,7 @@ class BatchDecoder:
         place = int(np.argmax(wrong))
         if batch.block is None or batch.category is None:
             values = () if batch.values is None else batch.values[place].tolist()
-            raise InvalidReport(f"reports[{place}]: values = {values}: {_IN_RANGE}")
+            raise InvalidReport(f"reports[{place}]: values = {values}: {self._in_range}")
         raise InvalidReport(
             f"reports[{place}]: block = {batch.block[place]}, category = {batch.category[place]}: "
             "outside the channel's alphabet"
@@ -119,7 +127,7 @@ class BatchDecoder:
         """Return which payloads of a batch of the channel's kind and width are out of its range, (n,)."""
         if batch.block is None or batch.category is None:
             assert batch.values is not None
-            return np.asarray((~(np.abs(batch.values) <= _LARGEST)).any(axis=1))
+            return np.asarray((~(np.abs(batch.values) <= self._limits)).any(axis=1))
         first, last = self._sizes
         size = first if first == last else np.where(batch.block < self._intercept_blocks, first, last)
         return np.asarray((batch.block >= self._blocks) | (batch.category >= size))
@@ -139,7 +147,7 @@ class BatchDecoder:
 
     def _rows(self, payloads: NDArray[np.int64]) -> Array:
         channel = self._channel
-        assert isinstance(channel, CQX)
+        assert isinstance(channel, FiniteChannel)
         rows = np.zeros((len(payloads), channel.p))
         for row, payload in zip(rows, payloads.tolist(), strict=True):
             block, category = divmod(payload, self._stride)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..campaign import Campaign
 from ..errors import InvalidReport
 from ..reports import ChainParameters, Parameters
-from .averaged_sgd import Chain
+from .level_chains import LevelChains, by_number
 
 __all__ = ["Partition"]
 
@@ -39,10 +39,9 @@ class Partition:
         self._digest = campaign.digest_prefix
         self._schedule = campaign.round_schedule
         self._live = self._schedule.stability == 0  # every report is a round: nothing to freeze
-        self.chains = [
-            Chain(campaign.mechanism.p, campaign.step_rule, campaign.radius, campaign.burn_in)
-            for _ in range(campaign.chains)
-        ]
+        self.levels = [LevelChains(campaign, level) for level in campaign.levels]
+        self._leaves = campaign.tree.leaves
+        self._n_chains = campaign.chains
         self.n = 0
         self._begin_round(0, 0)
 
@@ -54,15 +53,26 @@ class Partition:
             self._betas = self._iterates()
 
     def _iterates(self) -> tuple[tuple[float, ...], ...]:
-        return tuple(tuple(chain.iterate) for chain in self.chains)
+        return tuple(tuple(level.iterate(leaf)) for level in self.levels for leaf in range(self._leaves))
 
     def betas(self) -> tuple[tuple[float, ...], ...]:
         """Return each chain's coefficients during the round in force, working scale."""
         return self._iterates() if self._live else self._betas
 
+    def beta(self, chain: int) -> tuple[float, ...]:
+        """Return one chain's coefficients during the round in force, working scale."""
+        if not self._live:
+            return self._betas[chain]
+        level, leaf = divmod(chain, self._leaves)
+        return tuple(self.levels[level].iterate(leaf))
+
     def append(self, chain: int, coordinates: Sequence[int], values: Sequence[float]) -> None:
         """Fold one decoded report."""
-        self.chains[chain].append(coordinates, values)
+        if self._n_chains == 1:
+            self.levels[0].append(0, coordinates, values)
+        else:
+            level, leaf = divmod(chain, self._leaves)
+            self.levels[level].append(leaf, coordinates, values)
         self.n += 1
         if self.n == self._round_stop:
             self._begin_round(self.round + 1, self.n)
@@ -77,18 +87,19 @@ class Partition:
         self._fold(chain[split:], gradients[split:])
 
     def _fold(self, chain: NDArray[np.uint16], gradients: Array) -> None:
-        if len(self.chains) == 1:
-            self.chains[0].extend(gradients)
+        if self._n_chains == 1:
+            self.levels[0].extend(chain, gradients)
         else:
-            for k in np.unique(chain).tolist():
-                self.chains[k].extend(gradients[chain == k])
+            level, leaf = np.divmod(chain, self._leaves)
+            for number, rows in by_number(level, np.arange(len(chain))):
+                self.levels[number].extend(leaf[rows], gradients[rows])
         self.n += len(gradients)
 
     def check_chains(self, chain: NDArray[np.uint16]) -> None:
         """Refuse a column of chain numbers that names a chain which this campaign does not have."""
-        if len(chain) and int(chain.max()) >= len(self.chains):
-            place = int(np.argmax(chain >= len(self.chains)))
-            raise InvalidReport(f"reports[{place}]: chain = {chain[place]}: must be below {len(self.chains)}")
+        if len(chain) and int(chain.max()) >= self._n_chains:
+            place = int(np.argmax(chain >= self._n_chains))
+            raise InvalidReport(f"reports[{place}]: chain = {chain[place]}: must be below {self._n_chains}")
 
     def parameters(self) -> Parameters:
         """Return the message that devices answer during the round in force."""
@@ -102,16 +113,22 @@ class Partition:
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return facts and arrays from which :meth:`restore` goes on bit for bit."""
         arrays = {"betas": np.array(self.betas())}
-        for k, chain in enumerate(self.chains):
-            arrays |= {f"{k}.{name}": array for name, array in chain.state().items()}
+        for place, level in enumerate(self.levels):
+            for node, state in level.state():
+                number = place * level.tree.nodes + node
+                arrays |= {f"{number}.{name}": array for name, array in state.items()}
         return {"n": self.n, "round": self.round, "round_start": self._round_start}, arrays
 
     def restore(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over a state of :meth:`state`, of a partition of the same campaign."""
-        for k, chain in enumerate(self.chains):
-            chain.restore(
-                {name.partition(".")[2]: a for name, a in arrays.items() if name.startswith(f"{k}.")}
-            )
+        found: dict[int, dict[str, Array]] = {}
+        for name, array in arrays.items():
+            number, dot, what = name.partition(".")
+            if dot:
+                found.setdefault(int(number), {})[what] = array
+        for place, level in enumerate(self.levels):
+            first = place * level.tree.nodes
+            level.restore({n - first: found[n] for n in found if first <= n < first + level.tree.nodes})
         self.n = facts["n"]
         self._begin_round(facts["round"], facts["round_start"])
         self._betas = tuple(tuple(beta) for beta in arrays["betas"].tolist())

@@ -1,8 +1,9 @@
-"""An estimate as a message: what a service publishes, and what a reader makes of it again.
+"""Estimates as a message: what a service publishes, and what a reader makes of it again.
 
 The JSON holds the coefficients with their intervals for whoever only wants the numbers, and under ``average``
-the pooled mean, its scaling matrix and the chains' shares (working scale), from which the whole
-:class:`~ldp_stream.server.estimate.Estimate` comes back: any level, any contrast, any quantile.
+what they are made of (:mod:`~ldp_stream.server.average_messages`), from which the whole
+:class:`~ldp_stream.server.estimate.Estimate` comes back: any level, any contrast, any quantile, any set. A
+campaign of several quantile levels has these under ``levels``, each with its ``tau``.
 """
 
 from __future__ import annotations
@@ -11,54 +12,46 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ..campaign import Campaign
 from ..codec import first_problem
 from ..errors import CampaignMismatch, InvalidInput
-from ..inference.self_normalized import PooledAverage
+from .average_messages import AverageMessage, average_message
 from .estimate import Estimate
+from .estimates import Estimates
 
-__all__ = ["estimate_from_json", "estimate_to_json"]
+__all__ = ["estimates_from_json", "estimates_to_json"]
 
 
-class _Average(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _Level(BaseModel):
+    """The fields of one quantile level that are read back; the others are for people."""
 
-    mean: list[float]
-    scaling: list[list[float]] | None
-    shares: list[float]
+    n_reports: int
+    complete: bool | None = None
+    average: AverageMessage
 
 
 class _Published(BaseModel):
-    """The fields that are read back; the others are for people."""
+    """The fields that are read back: one level's own, or those of several."""
 
     digest: str
-    n_reports: int
     level: float
-    average: _Average
+    levels: list[_Level] | None = None
 
 
-def estimate_to_json(estimate: Estimate, **facts: object) -> bytes:
-    """Return the estimate as one line of JSON: its ``as_dict()``, the facts given, and ``average``."""
-    average = estimate.average
-    content = {
-        **estimate.as_dict(),
-        **facts,
-        "average": {
-            "mean": average.mean.tolist(),
-            "scaling": None if average.W is None else average.W.tolist(),
-            "shares": list(average.shares),
-        },
-    }
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+def estimates_to_json(estimates: Estimates, **facts: object) -> bytes:
+    """Return the estimates as one line of JSON: ``as_dict()``, the facts given, and each ``average``."""
+    content = estimates.as_dict()
+    for entry, estimate in zip(content.get("levels", [content]), estimates.values(), strict=True):
+        entry["average"] = average_message(estimate.average)
+    return json.dumps({**content, **facts}, separators=(",", ":"), allow_nan=False).encode()
 
 
-def estimate_from_json(
+def estimates_from_json(
     campaign: Campaign, data: bytes, level: float | None = None
-) -> tuple[Estimate, Mapping[str, Any]]:
-    """Return the estimate of :func:`estimate_to_json`, and everything that the message holds.
+) -> tuple[Estimates, Mapping[str, Any]]:
+    """Return the estimates of :func:`estimates_to_json`, and everything that the message holds.
 
     Parameters
     ----------
@@ -74,19 +67,20 @@ def estimate_from_json(
     CampaignMismatch
         If the message is of another campaign.
     InvalidInput
-        If it is not an estimate, or the level is outside (0, 1).
+        If it does not hold the campaign's estimates, or the level is outside (0, 1).
     """
     try:
         found = _Published.model_validate_json(data)
+        parts = [_Level.model_validate_json(data)] if found.levels is None else found.levels
     except ValidationError as error:
         raise InvalidInput(f"message: is not an estimate: {first_problem(error)}") from None
     if found.digest != campaign.digest:
         raise CampaignMismatch(f"message: digest = {found.digest!r}: must be {campaign.digest!r}")
-    p = campaign.mechanism.p
-    scaling = None if found.average.scaling is None else np.array(found.average.scaling, np.float64)
-    mean = np.array(found.average.mean, np.float64)
-    if mean.shape != (p,) or (scaling is not None and scaling.shape != (p, p)):
-        raise InvalidInput(f"message: average: must be of {p} coefficients")
-    average = PooledAverage(mean, scaling, tuple(found.average.shares))
-    estimate = Estimate(campaign, found.n_reports, average, found.level if level is None else level)
-    return estimate, json.loads(data)
+    if len(parts) != len(campaign.levels):
+        raise InvalidInput(f"message: holds {len(parts)} quantile levels: must be {len(campaign.levels)}")
+    coverage = found.level if level is None else level
+    estimates = [
+        Estimate(campaign, part.n_reports, part.average.made(campaign.p), coverage, at, part.complete)
+        for part, at in zip(parts, campaign.levels, strict=True)
+    ]
+    return Estimates(estimates), json.loads(data)

@@ -41,7 +41,7 @@ def campaign() -> Campaign:
 def random_batch(contract: Campaign, n: int, seed: int) -> ReportBatch:
     """Return n reports with uniform blocks and categories."""
     draw = np.random.default_rng(seed)
-    blocks, categories = contract.mechanism.n_blocks, contract.mechanism.categories(0)  # type: ignore[union-attr]
+    blocks, categories = contract.levels[0].mechanism.n_blocks, contract.levels[0].mechanism.categories(0)  # type: ignore[union-attr]
     return ReportBatch(
         contract.digest_prefix,
         np.zeros(n, np.uint32),
@@ -54,7 +54,7 @@ def random_batch(contract: Campaign, n: int, seed: int) -> ReportBatch:
 
 def plain_loop(contract: Campaign, batch: ReportBatch, table: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fold the batch as the formulas say, a report at a time: step, projection, average, V's sums."""
-    p, steps, radius = table.shape[2], contract.step_rule, contract.radius
+    p, steps, radius = table.shape[2], contract.levels[0].steps, contract.radius
     b, mean = np.zeros(p), np.zeros(p)
     A, B, C = np.zeros((p, p)), np.zeros(p), 0.0
     assert batch.block is not None
@@ -102,7 +102,7 @@ def batches(count: int, rounds: int) -> list[Row]:
     few = max(count // 100, 100)
     small = batch[:few]
     objects = list(batch[: max(count // 10, 100)])
-    mechanism = contract.mechanism
+    mechanism = contract.levels[0].mechanism
     table = np.zeros((mechanism.n_blocks, 2, mechanism.p))  # type: ignore[union-attr]
     for block in range(table.shape[0]):
         for category in range(2):

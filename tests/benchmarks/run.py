@@ -7,14 +7,14 @@ from pathlib import Path
 from ldp_stream.connectors.kafka_options import KafkaSettings
 from tests.kafka_broker import shared
 
-from . import harness, quantile, service
+from . import coverage_study, harness, quantile, service
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run, print and write."""
-    rows = quantile.rows()
+    rows = quantile.rows() + coverage_study.rows()
     with shared() as broker:
         rows += service.rows(KafkaSettings(broker.bootstrap))
     harness.show(rows)

@@ -59,8 +59,8 @@ def messages(contract: Campaign, first: int, n: int, seed: int) -> list[bytes]:
     found["digest"] = np.void(bytes.fromhex(contract.digest_prefix))
     found["round"] = rounds[:n]
     found["token"] = np.frombuffer(draw.bytes(16 * n), "V16")
-    found["block"] = draw.integers(0, contract.mechanism.n_blocks, n)  # type: ignore[union-attr]
-    found["category"] = draw.integers(0, contract.mechanism.categories(0), n)  # type: ignore[union-attr]
+    found["block"] = draw.integers(0, contract.levels[0].mechanism.n_blocks, n)  # type: ignore[union-attr]
+    found["category"] = draw.integers(0, contract.levels[0].mechanism.categories(0), n)  # type: ignore[union-attr]
     return [row.tobytes() for row in found]
 
 

@@ -14,17 +14,18 @@ from ldp_stream.connectors.kafka_options import KafkaSettings
 from ldp_stream.connectors.service.tokens import CountedTokens
 from ldp_stream.inference.critical_values import self_normalized
 from ldp_stream.server.admission import Admission
-from tests.benchmarks import harness, quantile, service
+from tests.benchmarks import coverage_study, harness, quantile, service
 from tests.kafka_broker import Reachable
 
 
 def test_every_benchmark_runs_at_a_small_size(broker: Reachable, tmp_path: Path) -> None:
     """At a thousandth of the size every row is there, and the JSON has the table's columns."""
-    rows = quantile.rows(scale=0.001) + service.rows(KafkaSettings(broker.bootstrap), scale=0.001)
+    rows = quantile.rows(scale=0.001) + coverage_study.rows(scale=0.001)
+    rows += service.rows(KafkaSettings(broker.bootstrap), scale=0.001)
     harness.show(rows)
     harness.write(rows, tmp_path / "bench.json")
     written = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
-    assert len(written) == 12
+    assert len(written) == 13
     for row in written:
         assert set(row) == {
             "name",
@@ -51,7 +52,7 @@ def test_the_plain_loop_computes_what_the_package_computes() -> None:
     """The program that a batch is timed against gives the same V, so the comparison is fair."""
     contract = quantile.campaign().model_copy(update={"burn_in": 0.0})
     batch = quantile.random_batch(contract, 3000, seed=3)
-    mechanism = contract.mechanism
+    mechanism = contract.levels[0].mechanism
     table = np.zeros((6, 2, 6))
     for block in range(6):
         for category in range(2):

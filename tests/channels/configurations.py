@@ -24,5 +24,18 @@ CHANNELS = {
     "large epsilon": CQX(30.0, 0.5, (MIDPOINT, FROM_ZERO), q=2, s=2),
     "huge epsilon": CQX(250.0, 0.5, (MIDPOINT, FROM_ZERO), q=3, s=2),
     "fine grid": CQX(2.0, 0.6, (UNEVEN, MIDPOINT), q=50, s=1),
+    "intercept always": CQX(2.0, 0.75, (MIDPOINT, FROM_ZERO, UNEVEN), q=3, s=2, intercept=1.0),
+    "intercept alone always": CQX(1.0, 0.6, (), q=2, s=1, intercept=1.0),
+    "whole block, said twice": CQX(2.0, 0.25, (MIDPOINT, TO_ZERO), q=2, s=3, intercept=1.0),
+    "intercept seldom": CQX(1.0, 0.9, (MIDPOINT, TO_ZERO), q=4, s=1, intercept=0.11),
+    "intercept often, triples": CQX(3.0, 0.25, (MIDPOINT, FROM_ZERO, SHORT), q=2, s=3, intercept=0.9),
+    "sheared": CQX(1.0, 0.5, (FROM_ZERO, UNEVEN, MIDPOINT), q=2, s=1, shear=True),
+    "sheared, intercept often": CQX(
+        2.0, 0.75, (TO_ZERO, FROM_ZERO, UNEVEN), q=3, s=2, intercept=0.75, shear=True
+    ),
+    "sheared, intercept always": CQX(
+        4.0, 0.9, (FROM_ZERO, TO_ZERO, MIDPOINT), q=2, s=3, intercept=1, shear=True
+    ),
+    "sheared, whole block": CQX(2.0, 0.25, (FROM_ZERO, SHORT), q=3, s=3, shear=True),
     "extreme tau": CQX(1.0, 1e-6, (MIDPOINT, FROM_ZERO), q=3, s=2),
 }

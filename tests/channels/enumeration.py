@@ -136,14 +136,27 @@ def sampled_law(channel: Sampler, g: Vector) -> Law:
 
 
 def stated_law(channel: CQX, g: Vector, only: int | None = None) -> Law:
-    """Return the law of the payloads that the channel states, with uniform blocks, or given one block."""
-    blocks = range(channel.n_blocks) if only is None else [only]
-    share = Fraction(1, len(blocks))
+    """Return the law of the payloads that the channel states, with its public blocks, or given one block."""
+    shares = {only: Fraction(1)} if only is not None else public_blocks(channel)
     return {
         (block, category): share * probability
-        for block in blocks
+        for block, share in shares.items()
         for category, probability in enumerate(channel.law(g, block))
     }
+
+
+def public_blocks(channel: CQX) -> dict[int, Fraction]:
+    """Return the probability of each possible block: omega and 1 - omega, uniform inside either class.
+
+    They are made from the definition, by listing the blocks, not from the channel's own design.
+    """
+    blocks = list(itertools.combinations(range(channel.p), channel.s))
+    with_intercept = [block[0] == 0 for block in blocks]
+    if channel.intercept is None:
+        return dict.fromkeys(range(len(blocks)), Fraction(1, len(blocks)))
+    omega = Fraction(round(Fraction(channel.intercept) * 2**62), 2**62)
+    shares = {True: omega / sum(with_intercept), False: (1 - omega) / max(1, with_intercept.count(False))}
+    return {number: shares[own] for number, own in enumerate(with_intercept) if shares[own]}
 
 
 # ---------------------------------------------------------------------- inputs
@@ -158,7 +171,7 @@ def contribution(tau: float, face: int, slopes: Vector) -> list[float]:
 def inputs(channel: CQX, *, interior: int = 6, corners: int = 64, seed: int = 0) -> list[list[float]]:
     """Return contributions of both faces: corners, points of every grid, zeros, random interior points."""
     random = Random(seed)
-    intervals = channel.intervals
+    intervals, anchors = channel.intervals, channel.anchors
     rows: list[Vector] = list(itertools.islice(itertools.product(*intervals), corners))
     rows += [[random.choice(interval) for interval in intervals] for _ in range(4)]
     rows += [[random.uniform(*interval) for interval in intervals] for _ in range(interior)]
@@ -167,13 +180,15 @@ def inputs(channel: CQX, *, interior: int = 6, corners: int = 64, seed: int = 0)
     for face, own in itertools.product((0, 1), (True, False)):
         for _ in range(3):
             g = contribution(channel.tau, face, [0.0] * len(intervals))
-            for j, (lower, upper) in enumerate(intervals, start=1):
+            for j, (low, high) in enumerate(intervals, start=1):
+                lower, upper = low - anchors[j - 1], high - anchors[j - 1]
                 ends = _face_interval(channel.tau, face, lower, upper)
                 grid = ends if own else _hull(channel.tau, lower, upper)
                 points = [
                     grid[0] + k * (grid[1] - grid[0]) / (channel.q - 1) for k in range(min(channel.q, 1000))
                 ]
                 g[j] = random.choice([point for point in points if ends[0] <= point <= ends[1]] or [0.0])
+                g[j] += anchors[j - 1] * g[0]
             found.append(g)
     return found
 
@@ -223,13 +238,14 @@ def check_private(laws: Sequence[Law], epsilon: float) -> Fraction:
     return largest
 
 
-def check_public_blocks(laws: Sequence[Law], n_blocks: int) -> None:
-    """Every block has probability exactly 1/n_blocks, whatever the input."""
+def check_public_blocks(laws: Sequence[Law], shares: Mapping[int, Fraction]) -> None:
+    """Every block has exactly its public probability, whatever the input."""
     for law in laws:
-        shares = [
-            total(chance for (block, _), chance in law.items() if block == own) for own in range(n_blocks)
-        ]
-        assert set(shares) == {Fraction(1, n_blocks)}, "the block depends on the input, or is not uniform"
+        found: defaultdict[int, list[Fraction]] = defaultdict(list)
+        for (block, _), chance in law.items():
+            found[block].append(chance)
+        sums = {block: total(chances) for block, chances in found.items()}
+        assert sums == shares, "the block depends on the input, or its probability is not the public one"
 
 
 def check_unbiased(

@@ -36,6 +36,8 @@ class Reference:
     intervals: tuple[tuple[float, float], ...]
     q: int
     s: int
+    intercept: float | None = None
+    shear: bool = False
 
     @property
     def blocks(self) -> list[tuple[int, ...]]:
@@ -44,12 +46,33 @@ class Reference:
 
     def grid(self, j: int, face: int | None) -> POINT:
         """Return the q points of slope j on a face, or on the hull of both (None)."""
-        low, high = map(Fraction, self.intervals[j - 1])
+        low, high = (Fraction(end) - self.anchor(j) for end in self.intervals[j - 1])
         ends = [
             a * end for f in ((0, 1) if face is None else (face,)) for a in [self.a(f)] for end in (low, high)
         ]
         step = (max(ends) - min(ends)) / (self.q - 1)
         return tuple(min(ends) + k * step for k in range(self.q))
+
+    def anchor(self, j: int) -> Fraction:
+        """Return r_j, the middle of slope j's interval when sheared."""
+        low, high = map(Fraction, self.intervals[j - 1])
+        return (low + high) / 2 if self.shear else Fraction(0)
+
+    def inclusion(self, j: int) -> Fraction:
+        """Return w_j, by counting blocks."""
+        classes = {own: [block for block in self.blocks if (0 in block) == own] for own in (True, False)}
+        if self.intercept is None:
+            omega = Fraction(len(classes[True]), len(self.blocks))
+        else:
+            omega = Fraction(round(Fraction(self.intercept) * RESOLUTION), RESOLUTION)
+        return sum(
+            (
+                chance * Fraction(sum(j in block for block in classes[own]), len(classes[own]))
+                for own, chance in ((True, omega), (False, 1 - omega))
+                if chance
+            ),
+            Fraction(0),
+        )
 
     def a(self, face: int) -> Fraction:
         """Return f - tau."""
@@ -81,13 +104,15 @@ class Reference:
             truth = Fraction(int(face in (None, own)))
             if truth:
                 for j, value in zip(slopes, point[len(point) - len(slopes) :], strict=True):
-                    truth *= self._rounds_to(g[j], self.grid(j, face), value)
+                    truth *= self._rounds_to(
+                        Fraction(g[j]) - self.anchor(j) * Fraction(g[0]), self.grid(j, face), value
+                    )
             law.append(rho + (pi - rho) * truth)
         return law
 
-    def _rounds_to(self, value: float, grid: POINT, point: Fraction) -> Fraction:
+    def _rounds_to(self, value: Fraction, grid: POINT, point: Fraction) -> Fraction:
         """Return the chance that the value is rounded to this point: the hat function of the grid."""
-        clipped = min(max(Fraction(value), grid[0]), grid[-1])
+        clipped = min(max(value, grid[0]), grid[-1])
         return max(Fraction(0), 1 - abs(clipped - point) / (grid[1] - grid[0]))
 
     def decode(
@@ -96,16 +121,19 @@ class Reference:
         category: int,
         *,
         forget_total: bool = False,
-        inclusion: Fraction | None = None,
+        factor: Fraction = Fraction(1),
+        forget_anchor: bool = False,
     ) -> list[Fraction]:
-        """Return (v(c) - rho V)/((pi - rho) w) on the block; the two switches make it wrong."""
+        """Return g~, p values: (v(c) - rho V)/((pi - rho) w) on the block; the switches make it wrong."""
         alphabet = self.alphabet(block)
         pi, rho = self.chances(len(alphabet))
-        w = Fraction(self.s, len(self.intervals) + 1) if inclusion is None else inclusion
         totals = [sum(values) for values in zip(*(point for _, point in alphabet), strict=True)]
         if forget_total:
             totals = [Fraction(0)] * len(totals)
-        return [
-            (value - rho * total) / ((pi - rho) * w)
-            for value, total in zip(alphabet[category][1], totals, strict=True)
-        ]
+        found = [Fraction(0)] * (len(self.intervals) + 1)
+        for j, value, total in zip(block, alphabet[category][1], totals, strict=True):
+            found[j] = (value - rho * total) / ((pi - rho) * self.inclusion(j) * factor)
+        if not forget_anchor:
+            for j in range(1, len(found)):
+                found[j] += self.anchor(j) * found[0]
+        return found

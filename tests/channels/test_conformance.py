@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.channels.enumeration import (
     contribution,
     enumerate_sampler,
     inputs,
+    public_blocks,
     sampled_law,
     stated_law,
 )
@@ -35,7 +37,15 @@ every_small_channel = pytest.mark.parametrize("channel", SMALL.values(), ids=SMA
 
 
 def _reference(channel: CQX) -> Reference:
-    return Reference(channel.epsilon, channel.tau, channel.intervals, channel.q, channel.s)
+    return Reference(
+        channel.epsilon,
+        channel.tau,
+        channel.intervals,
+        channel.q,
+        channel.s,
+        channel.intercept,
+        channel.shear,
+    )
 
 
 # ---------------------------------------------------------------------- what the channel states
@@ -47,7 +57,7 @@ def test_the_stated_law_is_private_and_decoded_without_bias(channel: CQX) -> Non
     points = inputs(channel)
     laws = [stated_law(channel, g) for g in points]
     check_total(laws)
-    check_public_blocks(laws, channel.n_blocks)
+    check_public_blocks(laws, public_blocks(channel))
     check_private(laws, channel.epsilon)
     check_unbiased(zip(points, laws, strict=True), channel.decode, channel.p)
 
@@ -56,7 +66,7 @@ def test_the_stated_law_is_private_and_decoded_without_bias(channel: CQX) -> Non
 def test_the_privacy_is_used_up(channel: CQX) -> None:
     """The worst ratio is pi/rho itself, so the channel adds no more noise than epsilon asks for."""
     laws = [stated_law(channel, g) for g in inputs(channel)]
-    responses = [RandomizedResponse(channel.epsilon, channel.categories(b)) for b in range(channel.n_blocks)]
+    responses = [RandomizedResponse(channel.epsilon, channel.categories(b)) for b in public_blocks(channel)]
     assert check_private(laws, channel.epsilon) == max(r.pi / r.rho for r in responses)
 
 
@@ -77,15 +87,16 @@ def test_the_stated_law_is_the_definition(channel: CQX) -> None:
 def test_decoded_values_are_the_definition_rounded_once(channel: CQX) -> None:
     """Every decoded value is the reference's, but for 4 2^-53 in a grid point, divided like it."""
     reference = _reference(channel)
+    smallest = min(map(reference.inclusion, range(channel.p)))
     for number, block in enumerate(reference.blocks):
         pi, rho = reference.chances(channel.categories(number))
-        allowed = 4 * 2.0**-53 / float((pi - rho) * Fraction(channel.s, channel.p))
+        allowed = 4 * 2.0**-53 / float((pi - rho) * smallest)
         for category in range(channel.categories(number)):
             coordinates, values = channel.decode(CategoryPayload(number, category))
-            exact = reference.decode(block, category)
-            assert coordinates == block
-            for mine, theirs in zip(values, exact, strict=True):
-                assert abs(float(Fraction(mine) - theirs)) <= allowed
+            decoded = dict(zip(coordinates, values, strict=True))
+            assert set(coordinates) >= set(block)
+            for j, theirs in enumerate(reference.decode(block, category)):
+                assert abs(float(Fraction(decoded.get(j, 0.0)) - theirs)) <= allowed
 
 
 DYADIC = {
@@ -102,10 +113,11 @@ def test_the_definition_is_exactly_unbiased(channel: CQX) -> None:
         slopes = [round(64 * slope) / 64 for slope in slopes]  # so that g is a product without rounding
         g = contribution(channel.tau, face, slopes)
         mean = [Fraction(0)] * channel.p
-        for block in reference.blocks:
+        for number, share in public_blocks(channel).items():
+            block = reference.blocks[number]
             for category, chance in enumerate(reference.law(g, block)):
-                for j, value in zip(block, reference.decode(block, category), strict=True):
-                    mean[j] += chance * value / len(reference.blocks)
+                for j, value in enumerate(reference.decode(block, category)):
+                    mean[j] += share * chance * value
         assert mean == list(map(Fraction, g))
 
 
@@ -182,23 +194,25 @@ def test_draws_do_not_depend_on_the_record(channel: CQX) -> None:
         slopes = sum(j > 0 for j in channel.coordinates(block))
         rounding = (f"bits({RESOLUTION_BITS})",) * slopes
         response = (f"bits({RESOLUTION_BITS})", f"below({channel.categories(block) - 1})")
-        assert asked == {(f"below({channel.n_blocks})", *rounding, *response)}
+        if channel.intercept is None:
+            design = [f"below({channel.n_blocks})"]
+        else:
+            first = channel.intercept_blocks
+            count = first if block < first else channel.n_blocks - first
+            design = [f"bits({RESOLUTION_BITS})", f"below({count})"]
+        assert asked == {(*design, *rounding, *response)}
 
 
 # ---------------------------------------------------------------------- wrong decoders are rejected
 
 
-def _wrong(
-    channel: CQX, *, forget_total: bool = False, factor: Fraction = Fraction(1)
-) -> Callable[..., Decoded]:
+def _wrong(channel: CQX, **mistake: Any) -> Callable[..., Decoded]:
     """Return the reference's decoder with a mistake in it."""
     reference = _reference(channel)
-    inclusion = factor * Fraction(channel.s, channel.p)
 
     def decode(payload: CategoryPayload) -> Decoded:
-        block = channel.coordinates(payload.block)
-        values = reference.decode(block, payload.category, forget_total=forget_total, inclusion=inclusion)
-        return Decoded(block, tuple(map(float, values)))
+        values = reference.decode(channel.coordinates(payload.block), payload.category, **mistake)
+        return Decoded(tuple(range(channel.p)), tuple(map(float, values)))
 
     return decode
 
@@ -226,6 +240,14 @@ def test_a_decoder_with_wrong_inclusion_probabilities_is_rejected(factor: Fracti
     """Dividing by a w that is wrong, even by one part in 10^9, is seen."""
     with pytest.raises(AssertionError, match="decoded mean is off"):
         _check_decoder(ONE_SIDED, _wrong(ONE_SIDED, factor=factor))
+
+
+def test_a_decoder_that_forgets_the_anchor_is_rejected() -> None:
+    """Leaving out r_j g~_0 of a sheared channel is seen."""
+    channel = CHANNELS["sheared"]
+    _check_decoder(channel, _wrong(channel))
+    with pytest.raises(AssertionError, match="decoded mean is off"):
+        _check_decoder(channel, _wrong(channel, forget_anchor=True))
 
 
 # ---------------------------------------------------------------------- leaky channels are rejected
@@ -261,7 +283,7 @@ def test_a_pi_rounded_up_is_rejected(name: str) -> None:
     for law_of in (stated_law, sampled_law):
         laws = [law_of(channel, g) for g in points[:: 1 if law_of is stated_law else 5]]
         check_total(laws)
-        check_public_blocks(laws, channel.n_blocks)
+        check_public_blocks(laws, public_blocks(channel))
         with pytest.raises(AssertionError, match=r"the ratio .* is above e"):
             check_private(laws, channel.epsilon)
 
@@ -310,7 +332,7 @@ def test_a_block_chosen_by_the_data_is_rejected() -> None:
     laws = [sampled_law(_Leaky(channel, make), g) for g in inputs(channel)]
     check_total(laws)
     with pytest.raises(AssertionError, match="the block depends"):
-        check_public_blocks(laws, channel.n_blocks)
+        check_public_blocks(laws, public_blocks(channel))
     with pytest.raises(AssertionError, match=r"the ratio .* is above e"):
         check_private(laws, channel.epsilon)
 

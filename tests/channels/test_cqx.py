@@ -20,7 +20,7 @@ from ldp_stream.channels.randomized_response import RandomizedResponse
 from ldp_stream.client.entropy import SimulatedEntropy, SystemEntropy
 from ldp_stream.errors import InvalidInput
 from tests.channels.configurations import CHANNELS, FROM_ZERO, MIDPOINT, TO_ZERO, UNEVEN
-from tests.channels.enumeration import Law, contribution, stated_law
+from tests.channels.enumeration import Law, contribution, inputs, stated_law
 
 every_channel = pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
 
@@ -148,7 +148,10 @@ def _trapezoid(channel: CQX, face: int, j: int) -> list[tuple[list[float], float
     lower, upper = channel.intervals[j - 1]
     a = corner[0]
     own = min(a * lower, a * upper), max(a * lower, a * upper)
-    ends = [b * end for b in (-channel.tau, 1 - channel.tau) for end in (lower, upper)]
+    anchor = channel.anchors[j - 1]
+    ends = [
+        b * (end - anchor) + a * anchor for b in (-channel.tau, 1 - channel.tau) for end in (lower, upper)
+    ]
     kinks = {own[0], own[1]}
     for low, high in (own, (min(ends), max(ends))):
         kinks |= {low + k * (high - low) / (channel.q - 1) for k in range(channel.q)}
@@ -165,6 +168,25 @@ def test_second_moments_are_the_integral_of_law_and_decoder(channel: CQX) -> Non
     """Exact integration over both faces and uniform slopes gives each coordinate's to 1e-9."""
     assert channel.second_moments == pytest.approx(_integrated(channel), rel=1e-9)
     assert channel.second_moment == pytest.approx(math.fsum(channel.second_moments) / channel.p, rel=1e-14)
+
+
+@every_channel
+def test_the_worst_second_moment_is_the_largest_of_the_support(channel: CQX) -> None:
+    """By enumeration, E ||g~||^2 reaches it at a corner and exceeds it nowhere."""
+    corners = [
+        contribution(channel.tau, face, row)
+        for face in (0, 1)
+        for row in itertools.product(*channel.intervals)
+    ]
+    found = []
+    for g in [*corners, *inputs(channel, interior=3, corners=0)[::3]]:
+        moment = 0.0
+        for (block, category), chance in stated_law(channel, g).items():
+            _, values = channel.decode(CategoryPayload(block, category))
+            moment += float(chance) * math.fsum(value * value for value in values)
+        found.append(moment)
+    assert max(found) == pytest.approx(channel.worst_second_moment, rel=1e-9)
+    assert max(found[: len(corners)]) == pytest.approx(channel.worst_second_moment, rel=1e-9)
 
 
 @pytest.mark.parametrize("d", [0, 1, 3, 10])
@@ -257,6 +279,12 @@ def test_the_face_is_read_from_the_intercept_coordinate() -> None:
         (lambda: CQX(1.0, 0.5, (MIDPOINT,) * 3, q=257, s=2), r"more than 2\^16 categories"),
         (lambda: CQX(1.0, 0.5, (MIDPOINT,) * 1200, q=65536, s=1000), r"more than 2\^16 categories"),
         (lambda: CQX(1.0, 0.5, (MIDPOINT,) * 500, q=2, s=8), r"blocks of 501 coordinates, at most 2\^32"),
+        (lambda: CQX(1.0, 0.5, (MIDPOINT,) * 3, intercept=0.0), "intercept = 0"),
+        (lambda: CQX(1.0, 0.5, (MIDPOINT,) * 3, intercept=1e-20), "intercept = 1e-20"),
+        (lambda: CQX(1.0, 0.5, (MIDPOINT,) * 3, s=2, intercept=1.5), "intercept = 1.5"),
+        (lambda: CQX(1.0, 0.5, (MIDPOINT,) * 3, s=2, intercept=math.nan), "intercept = nan"),
+        (lambda: CQX(1.0, 0.5, (MIDPOINT,), s=2, intercept=0.5), "intercept = 0.5: must be 1"),
+        (lambda: CQX(1.0, 0.5, (MIDPOINT,), s=1, intercept=1.0), "intercept = 1.0: must be below 1"),
         (lambda: CQX(1e-18, 0.5, (MIDPOINT,) * 3, q=16, s=3), "too small for the integer sampler"),
     ],
 )

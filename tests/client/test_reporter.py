@@ -59,7 +59,7 @@ REFERENCE = _campaign(channel={"kind": "none"}, epsilon=None)
 
 
 def _parameters(campaign: Campaign = CAMPAIGN, partition: int = 0, **changes: Any) -> Parameters:
-    p = campaign.mechanism.p
+    p = campaign.levels[0].mechanism.p
     chains = (ChainParameters(chain=0, beta=(0.1, 0.2, -0.3, 0.4, 0.5)[:p]),)
     fields = {"digest": campaign.digest_prefix, "partition": partition, "round": 5, "n": 70, "chains": chains}
     return Parameters(**{**fields, **changes})
@@ -138,7 +138,7 @@ from ldp_stream.reports import ChainParameters, Parameters
 
 campaign = Campaign.model_validate_json(sys.argv[2])
 start = Parameters(digest=campaign.digest_prefix, partition=0, round=0, n=0,
-                   chains=(ChainParameters(chain=0, beta=(0.0,) * campaign.mechanism.p),))
+                   chains=(ChainParameters(chain=0, beta=(0.0,) * campaign.levels[0].mechanism.p),))
 report = Reporter(campaign, ledger=sys.argv[1]).report({"miles": 3.2}, 14.0, start)
 print(report.model_dump_json(), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -376,7 +376,7 @@ def test_any_record_gives_one_valid_report(x: dict[str, Any], y: Any, seed: int)
     assert isinstance(report, CategoryReport)
     assert report == CategoryReport.model_validate(report.model_dump())
     assert decode_report(encode_report(report)) == decode_report(report_to_json(report)) == report
-    mechanism = CAMPAIGN.mechanism
+    mechanism = CAMPAIGN.levels[0].mechanism
     assert isinstance(mechanism, CQX)
     assert report.block < mechanism.n_blocks
     assert report.category < mechanism.categories(report.block)
@@ -492,9 +492,9 @@ def test_privatize_is_the_channel_at_the_records_contribution() -> None:
     beta = (0.1, 0.2, -0.3, 0.4)
     for seed in range(50):
         g = contribution(scale.row(RECORD), scale.target(14.0), beta, tau)
-        assert Reporter.simulated(CAMPAIGN, seed=seed).privatize(
-            RECORD, 14.0, beta
-        ) == CAMPAIGN.mechanism.privatize(g, SimulatedEntropy(seed))
+        assert Reporter.simulated(CAMPAIGN, seed=seed).privatize(RECORD, 14.0, beta) == CAMPAIGN.levels[
+            0
+        ].mechanism.privatize(g, SimulatedEntropy(seed))
     vector = Reporter.simulated(REFERENCE, seed=1).privatize(RECORD, 14.0, beta)
     assert vector == VectorPayload(tuple(contribution(scale.row(RECORD), scale.target(14.0), beta, tau)))
 

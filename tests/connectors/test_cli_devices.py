@@ -81,7 +81,7 @@ def test_below_is_uniform_and_the_check_can_fail() -> None:
 def test_payloads_follow_the_channels_law() -> None:
     """Over numbers, a record's payloads follow the exact law of the channel (false alarms: 1e-4)."""
     definition = campaign(channel={"kind": "cqx", "q": 2, "s": 2})
-    mechanism, scale = definition.mechanism, definition.scale
+    mechanism, scale = definition.levels[0].mechanism, definition.scale
     x, y = next(iter(TaxiTrips(1, seed=2)))
     g = contribution(scale.row(x), scale.target(y), (0.0,) * 5, definition.tau)
     laws = [np.array(mechanism.law(g, block), float) for block in range(mechanism.n_blocks)]

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from ldp_stream import Aggregator, Campaign, Reporter
+from ldp_stream.connectors.commands.stored import read_checkpoint
 from ldp_stream.datasets.taxi import TaxiTrips
 from tests.connectors.cli_support import CAMPAIGN, OPEN_CAMPAIGN, TARGET, Shell, process, state, write_rows
 
 BLOCKS = 'channel = { kind = "cqx", q = 2, s = 3 }'
 N = 2_000
 BAD = (7, 1_234)
-KEYS = ["campaign", "digest", "n_reports", "level", "private", "reason", "coefficients"]
+KEYS = ["campaign", "digest", "tau", "n_reports", "level", "private", "reason", "coefficients"]
 
 
 @pytest.fixture
@@ -94,6 +95,32 @@ def test_json_is_pure_and_has_the_promised_keys(shell: Shell) -> None:
         assert list(entry) == ["value", "lower", "upper"]
         assert entry["lower"] < entry["value"] < entry["upper"]
     assert shell("estimate", shell.folder / "s.ckpt", "--json", "--level", 0.9).json == answer
+
+
+def test_joint_sets_of_a_checkpoint(shell: Shell) -> None:
+    """--simultaneous and --ellipsoid give the estimate's joint sets, as JSON and in words."""
+    path = shell.folder / "s.ckpt"
+    shell(*replay(shell, "--seed", 3, "--checkpoint", path))
+    answer = read_checkpoint(path).server.estimate(0.9)
+    asked = ("estimate", path, "--level", 0.9, "--simultaneous", "--ellipsoid")
+    found = shell(*asked, "--json").json
+    assert found["ellipsoid"] == answer.ellipsoid().as_dict()
+    joint = {name: interval.as_dict() for name, interval in answer.simultaneous().items()}
+    assert found["simultaneous"] == joint
+    assert found["coefficients"]["rush"]["lower"] > joint["rush"]["lower"]
+    said = shell(*asked).out
+    assert "90% simultaneous intervals" in said
+    assert f"volume {answer.ellipsoid().volume:.4g}" in said
+
+
+def test_where_there_is_no_ellipsoid_the_reason_is_said(shell: Shell) -> None:
+    """After few reports the JSON holds the reason in place of the ellipsoid, and the text says it."""
+    path = shell.folder / "s.ckpt"
+    shell(*replay(shell, "--strict", "--batch", 5, "--checkpoint", path))
+    found = shell("estimate", path, "--ellipsoid", "--json").json
+    assert list(found["ellipsoid"]) == ["reason"]
+    assert found["ellipsoid"]["reason"] == found["reason"]
+    assert "No ellipsoid: too early" in shell("estimate", path, "--ellipsoid").out
 
 
 def test_before_any_interval_json_has_null_and_a_reason(shell: Shell) -> None:

@@ -16,7 +16,7 @@ from river import base, checks, compose, conf, evaluate, metrics, stream
 
 from ldp_stream import Aggregator, Campaign, PrivateQuantileRegressor, Reporter
 from ldp_stream.datasets.taxi import FEATURES, TARGET, TaxiTrips
-from ldp_stream.errors import InvalidCampaign, InvalidInput, InvalidReport
+from ldp_stream.errors import InvalidCampaign, InvalidInput, InvalidReport, NoConfidenceSet
 from ldp_stream.report_batch import ReportBatch
 
 Record = dict[Any, Any]
@@ -405,6 +405,21 @@ def test_coefficients_and_intervals_are_in_the_users_units() -> None:
     assert model.confidence_interval("rush").level == 0.95
 
 
+def test_a_confidence_region_is_the_servers_ellipsoid() -> None:
+    """The joint set of all or of named coefficients is the server's; before learning there is a reason."""
+    model = learnt(regressor(epsilon=8.0), trips(3000))
+    estimate = model._server.estimate(0.9)
+    assert model.confidence_region(level=0.9).as_dict() == estimate.ellipsoid().as_dict()
+    pair = model.confidence_region(["rush", "night"])
+    assert pair.names == ("rush", "night")
+    assert pair.level == 0.95
+    assert pair.contains(model.coefficients)
+    with pytest.raises(NoConfidenceSet, match="too early"):
+        regressor().confidence_region()
+    with pytest.raises(InvalidInput, match="unknown coefficient 'tip'"):
+        model.confidence_region(["tip"])
+
+
 def test_units_only_change_units() -> None:
     """The same records in other units give the same study, coefficients and predictions converted."""
     rows = trips(500)
@@ -489,10 +504,10 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "epsilon with none": ({"channel": "none"}, ["epsilon = 2.0"]),
     "tau": ({"tau": 1.0}, ["tau = 1.0"]),
     "many": ({"tau": 2, "epsilon": 0, "radius": -1}, ["tau = 2", "epsilon = 0", "radius = -1"]),
-    "channel": ({"channel": "laplace"}, ["channel"]),
+    "channel": ({"channel": "gauss"}, ["channel"]),
     "channel's keys": ({"channel": {"kind": "cqx", "r": 3}}, ["channel.r: unknown key"]),
     "s": ({"channel": {"kind": "cqx", "s": 9}}, ["channel", "s = 9: must be a whole number from 1 to 5"]),
-    "inference": ({"inference": "bootstrap"}, ["inference.kind = 'bootstrap'"]),
+    "inference": ({"inference": "bootstrap"}, ["inference: Input tag 'bootstrap'"]),
     "bounds": ({"features": {"a": (1, 0)}}, ["features.a", "lower = 1"]),
     "centre": ({"features": {"a": (0, 1, 2)}}, ["features.a", "centre = 2"]),
     "one bound": ({"features": {"a": (1,)}}, ["features['a'] = (1,): must be (lower, upper)"]),

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ldp_stream.errors import NoConfidenceSet
+from ldp_stream.inference.averages import TOO_EARLY
 from ldp_stream.inference.critical_values import self_normalized
 from ldp_stream.inference.self_normalized import FEWEST, ChainAverage, PooledAverage, pool
 from tests.server import naive
@@ -146,3 +148,61 @@ def test_a_chain_that_has_not_settled_is_left_out() -> None:
     assert together.mean.tolist() == alone.mean.tolist()
     assert together.half_width([1.0, 0.0], 0.95) == alone.half_width([1.0, 0.0], 0.95) < np.inf
     assert pool([young]).W is None
+
+
+# ---------------------------------------------------------------------- several coefficients at once
+
+
+def test_the_ellipsoid_is_the_published_set() -> None:
+    """M is q F_q A V A'/n for one chain, with 51.7 for two coefficients at 95%."""
+    one = chain(5000, seed=1, p=3)
+    A = np.array([[1.0, 0.0, 2.0], [0.0, -1.0, 1.0]])
+    expected = 2 * 51.7283 * A @ one.V @ A.T / 5000
+    np.testing.assert_allclose(pool([one]).region(A, 0.95), expected, rtol=2e-3)
+
+
+def test_one_contrast_of_pooled_chains_keeps_their_own_critical_value() -> None:
+    """The region of one contrast is the square of its half-width, for several chains too."""
+    pooled = pool([chain(n, seed=n) for n in (5000, 1000)])
+    half = pooled.half_width([1.0, -1.0], 0.9)
+    assert pooled.region(np.array([[1.0, -1.0]]), 0.9)[0, 0] == pytest.approx(half**2, rel=1e-12)
+
+
+def joint_coverage(lengths: list[int], studies: int, widen: float = 1.0) -> float:
+    """Return how often the ellipsoid of three coefficients of normal chains holds the truth at 90%."""
+    rng = np.random.default_rng(4)
+    root = np.array([[1.0, 0.0, 0.0], [0.9, 0.2, 0.0], [-0.3, 0.1, 3.0]])
+    hits = 0
+    for _ in range(studies):
+        chains = []
+        for length in lengths:
+            x = rng.standard_normal((length, 3)) @ root.T
+            gaps = np.cumsum(x, axis=0) - np.arange(1, length + 1)[:, None] * x.mean(axis=0)
+            chains.append(ChainAverage(length, x.mean(axis=0), gaps.T @ gaps / length**2))
+        pooled = pool(chains)
+        gap = pooled.mean / widen
+        hits += gap @ np.linalg.solve(pooled.region(np.eye(3), 0.9), gap) <= 1
+    return hits / studies
+
+
+def test_ellipsoids_cover_at_their_level() -> None:
+    """One chain's ellipsoid covers at 90% within error, pooled chains' more often; a smaller one less."""
+    margin = 3.5 * math.sqrt(0.9 * 0.1 / 2000)
+    assert joint_coverage([300], 2000) == pytest.approx(0.9, abs=margin)
+    assert joint_coverage([200, 100], 2000) > 0.9
+    wrong = math.sqrt(self_normalized(0.9) ** 2 / (3 * 42.35))  # the value of one contrast
+    assert joint_coverage([300], 2000, widen=wrong) < 0.9 - margin
+
+
+def test_where_there_is_no_ellipsoid_there_is_a_reason() -> None:
+    """Too early, more coefficients than the table has, and a singular W: each a sentence, not a number."""
+    early = pool([chain(FEWEST - 1, seed=1)])
+    assert early.reason == TOO_EARLY
+    with pytest.raises(NoConfidenceSet, match=TOO_EARLY):
+        early.region(np.eye(2), 0.95)
+    many = PooledAverage(np.zeros(31), np.eye(31), (1.0,))
+    assert many.reason is None
+    with pytest.raises(NoConfidenceSet, match="of 31 coefficients has no critical value: must be at most 30"):
+        many.region(np.eye(31), 0.95)
+    with pytest.raises(NoConfidenceSet, match="singular"):
+        PooledAverage(np.zeros(2), np.ones((2, 2)), (1.0,)).region(np.eye(2), 0.95)

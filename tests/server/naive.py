@@ -7,6 +7,7 @@ average and the random scaling matrix are written again here, straight from thei
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,13 @@ Array = NDArray[np.float64]
 
 def step(campaign: Campaign, i: int) -> float:
     """Return eta_i = gain (i + delay v)^-exponent / sqrt(v)."""
-    rule, v = campaign.steps, campaign.mechanism.second_moment
+    rule, v = campaign.steps, campaign.levels[0].mechanism.second_moment
     return float(rule.gain * (i + rule.delay * v) ** -rule.exponent / math.sqrt(v))
 
 
-def walk(gradients: Array, steps: list[float], radius: float) -> Array:
+def walk(gradients: Array, steps: list[float], radius: float, start: Sequence[float] | None = None) -> Array:
     """Return every iterate b_1..b_n, shape (n, p), each projected on the box |b_j| <= radius."""
-    b = [0.0] * gradients.shape[1]
+    b = [0.0] * gradients.shape[1] if start is None else list(start)
     iterates = []
     for gradient, eta in zip(gradients.tolist(), steps, strict=True):
         for j, g in enumerate(gradient):
@@ -57,9 +58,9 @@ def average(iterates: Array) -> tuple[Array, Array]:
 
 def decoded(campaign: Campaign, batch: ReportBatch) -> Array:
     """Return the decoded gradients of a batch, shape (n, p), one report at a time."""
-    rows = np.zeros((len(batch), campaign.mechanism.p))
+    rows = np.zeros((len(batch), campaign.levels[0].mechanism.p))
     for row, report in zip(rows, batch, strict=True):
-        coordinates, values = campaign.mechanism.decode(report.payload)  # type: ignore[arg-type]
+        coordinates, values = campaign.levels[0].mechanism.decode(report.payload)  # type: ignore[arg-type]
         row[list(coordinates)] = values
     return rows
 

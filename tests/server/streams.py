@@ -36,7 +36,7 @@ def campaign(**changes: Any) -> Campaign:
 def reports(of: Campaign, n: int, seed: int = 0) -> ReportBatch:
     """Return n valid reports with payloads drawn uniformly; fewer of a seed are the beginning of more."""
     drawn = np.random.default_rng(seed).random((n, 16))
-    channel = of.mechanism
+    channel = of.levels[0].mechanism
     common = (
         of.digest_prefix,
         np.arange(n, dtype=np.uint32),

@@ -79,7 +79,7 @@ def test_the_average_is_that_of_the_naive_server(of: Campaign, n: int) -> None:
     constant, a = of.scale.contrast({"intercept": 1.0})
     found = estimate["intercept"]
     np.testing.assert_allclose(found.value, constant + np.array(a) @ mean, rtol=1e-12)
-    travelled = sum(of.step_rule.at(i) for i in range(1, n + 1))
+    travelled = sum(of.levels[0].steps.at(i) for i in range(1, n + 1))
     held = (np.abs(mean) + 5.3227 * np.sqrt(np.diag(V) / len(window)) >= of.radius).any()
     if len(window) >= 100 and travelled >= 10 and not held:
         half = 5.3227 * np.sqrt(np.array(a) @ V @ np.array(a) / len(window))
@@ -202,7 +202,7 @@ def test_columns_of_another_campaign_or_kind_are_refused(of: Campaign) -> None:
                 server.ingest_many(batch[:0])
         columns = (batch.round, batch.chain, batch.token, batch.block, batch.category, batch.values)
         renamed = ReportBatch(of.digest_prefix, *columns)
-        if type(other.mechanism) is not type(of.mechanism):
+        if type(other.levels[0].mechanism) is not type(of.levels[0].mechanism):
             with pytest.raises(InvalidReport, match=r"must be (categories|vectors of 3 values)"):
                 server.ingest_many(renamed)
     assert server.snapshot() == kept

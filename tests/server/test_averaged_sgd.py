@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldp_stream.plan import BLOCK, StepRule, block_stop, is_checkpoint
+from ldp_stream.plan import BLOCK, StepRule, Window, block_stop, is_checkpoint
 from ldp_stream.server.averaged_sgd import Chain
 from tests.server import naive
 
@@ -92,15 +92,15 @@ def test_every_split_gives_the_same_bits(
 ) -> None:
     """However a stream is cut into batches and single events, state and answers keep every bit."""
     rows = gradients(n, p)
-    whole = fed(Chain(p, steps, radius, burn_in), rows)
-    assert bits(fed(Chain(p, steps, radius, burn_in), rows, cut)) == bits(whole)
+    whole = fed(Chain(p, steps, radius, Window(burn_in)), rows)
+    assert bits(fed(Chain(p, steps, radius, Window(burn_in)), rows, cut)) == bits(whole)
 
 
 @pytest.mark.parametrize("radius", [WIDE, NARROW])
 def test_asking_changes_nothing(radius: float) -> None:
     """Answers given on the way, after single events, leave the state as it is without them."""
     rows = gradients(END + 30, 3)
-    chain, quiet = Chain(3, STEPS, radius, 0.1), Chain(3, STEPS, radius, 0.1)
+    chain, quiet = Chain(3, STEPS, radius, Window(0.1)), Chain(3, STEPS, radius, Window(0.1))
     for i, row in enumerate(rows):
         append(chain, row[None])
         if i % 100 < 3 or i >= END - 3:
@@ -113,13 +113,13 @@ def test_the_projection_may_bind_anywhere_in_a_batch(cut: int) -> None:
     """Cut before, at or after an event that hits the box, batches leave the bits of single events."""
     n = END + BLOCK - 5
     rows = 8 * gradients(n, 2)
-    single = Chain(2, STEPS, NARROW, 0.1)
+    single = Chain(2, STEPS, NARROW, Window(0.1))
     append(single, rows)
     iterates = naive.walk(rows, [STEPS.at(i) for i in range(1, n + 1)], NARROW)
     at_the_box = (np.abs(iterates) == NARROW).any(axis=1)
     assert 0.1 < at_the_box[:100].mean() < 0.9
     assert 0.02 < at_the_box[-BLOCK:].mean() < 0.9
-    assert bits(fed(Chain(2, STEPS, NARROW, 0.1), rows, [("batch", cut), ("one", 1)])) == bits(single)
+    assert bits(fed(Chain(2, STEPS, NARROW, Window(0.1)), rows, [("batch", cut), ("one", 1)])) == bits(single)
 
 
 @pytest.mark.parametrize("radius", [WIDE, NARROW, 0.02])
@@ -129,7 +129,7 @@ def test_iterates_are_those_of_the_definition(steps: StepRule, radius: float) ->
     n = 1500
     rows = gradients(n, 3)
     expected = naive.walk(rows, [steps.at(i) for i in range(1, n + 1)], radius)
-    chain, found = Chain(3, steps, radius, 0.1), []
+    chain, found = Chain(3, steps, radius, Window(0.1)), []
     for row in rows:
         chain.extend(row[None])
         found.append(chain.iterate)
@@ -145,7 +145,7 @@ def test_average_and_scaling_matrix_are_those_of_the_definition(p: int, burn_in:
     n = stops[-1]
     rows = gradients(n, p)
     iterates = naive.walk(rows, [STEPS.at(i) for i in range(1, n + 1)], NARROW)
-    chain = Chain(p, STEPS, NARROW, burn_in)
+    chain = Chain(p, STEPS, NARROW, Window(burn_in))
     done = 0
     for stop in stops:
         chain.extend(rows[done:stop])
@@ -165,7 +165,7 @@ def test_the_window_starts_at_the_last_checkpoint_before_the_burn_in(n: int, bur
     """The average is over exactly the events after the last checkpoint that is at most burn_in n."""
     values = np.random.default_rng(2).integers(-1000, 1000, 60_000)[:n]  # b_i, as whole numbers of 2^-10
     moves = np.diff(values, prepend=0) / 1024.0
-    chain = Chain(1, StepRule(1.0, 0.75, 0.0, 1.0), WIDE, burn_in)
+    chain = Chain(1, StepRule(1.0, 0.75, 0.0, 1.0), WIDE, Window(burn_in))
     chain.extend(-moves[:, None] / np.array([chain_step(i) for i in range(1, n + 1)])[:, None])
     start = naive.window_start(n, burn_in)
     window = chain.window()
@@ -225,7 +225,7 @@ def test_a_million_steps_near_a_thousand_keep_eight_digits(burn_in: float) -> No
     steps = StepRule(gain=3.0, exponent=0.75, delay=1000.0, second_moment=1.5)
     rows = np.random.default_rng(5).standard_normal((n, p)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
     rows[0] = -1000.0 / steps.at(1)  # the first event jumps there
-    chain = Chain(p, steps, WIDE, burn_in)
+    chain = Chain(p, steps, WIDE, Window(burn_in))
     chain.extend(rows)
     window = chain.window()
     assert window is not None
@@ -256,9 +256,9 @@ def test_the_exact_oracle_is_the_definition() -> None:
 def test_wild_gradients_stay_in_the_box() -> None:
     """With steps a million times the box, both ways, batches equal single events and the naive walk."""
     rows = np.random.default_rng(3).choice([-1e6, -1e-3, 0.0, 1e-3, 1e6], (3000, 3))
-    single = Chain(3, POWER, 3.0, 0.1)
+    single = Chain(3, POWER, 3.0, Window(0.1))
     append(single, rows)
-    whole = fed(Chain(3, POWER, 3.0, 0.1), rows)
+    whole = fed(Chain(3, POWER, 3.0, Window(0.1)), rows)
     expected = naive.walk(rows, [POWER.at(i) for i in range(1, 3001)], 3.0)
     np.testing.assert_allclose(
         whole.mean(), naive.average(expected[naive.window_start(3000, 0.1) :])[0], rtol=1e-9
@@ -271,8 +271,8 @@ def test_wild_gradients_stay_in_the_box() -> None:
 def test_a_restored_chain_goes_on_bit_for_bit(radius: float, n: int) -> None:
     """A chain restored from another's state says the same at once and after more events."""
     rows = gradients(END + BLOCK, 3)
-    first = fed(Chain(3, STEPS, radius, 0.1), rows[:n])
-    second = Chain(3, STEPS, radius, 0.1)
+    first = fed(Chain(3, STEPS, radius, Window(0.1)), rows[:n])
+    second = Chain(3, STEPS, radius, Window(0.1))
     second.extend(rows[-77:])  # what it held before is forgotten
     second.restore(first.state())
     assert bits(second) == bits(first)
@@ -284,11 +284,11 @@ def test_a_restored_chain_goes_on_bit_for_bit(radius: float, n: int) -> None:
 def test_a_state_shares_nothing_with_its_chain() -> None:
     """A state that was taken does not change when its chain, or one restored from it, goes on."""
     rows = gradients(3000, 2)
-    chain = fed(Chain(2, STEPS, NARROW, 0.1), rows[:1500])
+    chain = fed(Chain(2, STEPS, NARROW, Window(0.1)), rows[:1500])
     state = chain.state()
     before = {name: array.copy() for name, array in state.items()}
     chain.extend(rows[1500:])
-    other = Chain(2, STEPS, NARROW, 0.1)
+    other = Chain(2, STEPS, NARROW, Window(0.1))
     other.restore(state)
     other.extend(rows[1500:])
     assert all((state[name] == before[name]).all() for name in state)
@@ -296,7 +296,7 @@ def test_a_state_shares_nothing_with_its_chain() -> None:
 
 def test_the_state_stays_small() -> None:
     """What a chain keeps of 10^6 events is no larger than what it may keep of 10^4."""
-    chain = Chain(2, STEPS, WIDE, 0.1)
+    chain = Chain(2, STEPS, WIDE, Window(0.1))
     rows, sizes = gradients(10_000, 2), []
     for _ in range(100):
         chain.extend(rows)
@@ -307,10 +307,35 @@ def test_the_state_stays_small() -> None:
 
 def test_before_the_first_event() -> None:
     """A new chain stands at 0 and has no window."""
-    chain = Chain(2, STEPS, WIDE, 0.1)
+    chain = Chain(2, STEPS, WIDE, Window(0.1))
     assert (chain.n, chain.iterate, chain.mean().tolist(), chain.window()) == (
         0,
         [0.0, 0.0],
         [0.0, 0.0],
         None,
     )
+
+
+@given(st.integers(0, 3000), st.integers(0, 3000), st.integers(0, 500))
+@settings(max_examples=30)
+def test_a_window_that_leaves_out_a_count(n: int, count: int, seed: int) -> None:
+    """It averages from the last checkpoint not after the count on, and is empty at a checkpoint before."""
+    rows = np.random.default_rng(seed).normal(size=(n, 2))
+    chain = fed(Chain(2, STEPS, WIDE, Window(count=count)), rows)
+    start = max(c for c in naive.checkpoints(n) if c <= min(count, n))
+    iterates = naive.walk(rows, [STEPS.at(i) for i in range(1, n + 1)], WIDE)
+    window = chain.window()
+    assert (0 if window is None else window.length) == n - start
+    if n > start:
+        np.testing.assert_allclose(chain.mean(), iterates[start:].mean(axis=0), rtol=1e-11, atol=1e-13)
+
+
+def test_a_chain_goes_on_where_another_stopped() -> None:
+    """Started at an iterate and with its events before, it is the rest of a chain that went on."""
+    rows = np.random.default_rng(8).normal(size=(5000, 3))
+    whole = fed(Chain(3, STEPS, WIDE, Window()), rows)
+    parent = fed(Chain(3, STEPS, WIDE, Window()), rows[:1234])
+    child = fed(Chain(3, STEPS, WIDE, Window(), 1234, parent.iterate), rows[1234:])
+    np.testing.assert_allclose(child.iterate, whole.iterate, rtol=1e-12)
+    both = [(1234, parent.mean()), (3766, child.mean())]
+    np.testing.assert_allclose(sum(n * mean for n, mean in both) / 5000, whole.mean(), rtol=1e-12)

@@ -27,7 +27,7 @@ CAMPAIGNS = {
 
 def every_payload(of: Campaign) -> ReportBatch:
     """Return one report for each (block, category) of the campaign's channel."""
-    channel = of.mechanism
+    channel = of.levels[0].mechanism
     assert isinstance(channel, CQX)
     pairs = [(b, c) for b in range(channel.n_blocks) for c in range(channel.categories(b))]
     block, category = np.array(pairs).T
@@ -46,7 +46,7 @@ def every_payload(of: Campaign) -> ReportBatch:
 def test_columns_decode_as_single_reports_do(of: Campaign) -> None:
     """A batch's gradients are the bits of the channel's ``decode``, from columns and from objects."""
     batch = reports(of, 2000)
-    decoder = BatchDecoder(of.mechanism)
+    decoder = BatchDecoder(of.levels[0].mechanism)
     expected = naive.decoded(of, batch)
     assert decoder.decode(batch).tobytes() == expected.tobytes()
     assert decoder.decode_reports(list(batch)).tobytes() == expected.tobytes()
@@ -59,16 +59,19 @@ def test_the_table_and_the_payloads_of_a_batch_give_the_same(
     """Every payload of a channel decodes to the same bits with a table of all and with one of what occurs."""
     of = CAMPAIGNS[name]
     batch = every_payload(of)
-    tabulated = BatchDecoder(of.mechanism).decode(batch)
+    tabulated = BatchDecoder(of.levels[0].mechanism).decode(batch)
     monkeypatch.setattr(decoding, "_MOST_ENTRIES", 0)
-    assert BatchDecoder(of.mechanism).decode(batch).tobytes() == tabulated.tobytes()
+    assert BatchDecoder(of.levels[0].mechanism).decode(batch).tobytes() == tabulated.tobytes()
     assert tabulated.tobytes() == naive.decoded(of, batch).tobytes()
 
 
 @pytest.mark.parametrize("of", CAMPAIGNS.values(), ids=CAMPAIGNS)
 def test_an_empty_batch_decodes_to_nothing(of: Campaign) -> None:
     """No reports make no gradients, of the right width."""
-    assert BatchDecoder(of.mechanism).decode(reports(of, 5)[:0]).shape == (0, of.mechanism.p)
+    assert BatchDecoder(of.levels[0].mechanism).decode(reports(of, 5)[:0]).shape == (
+        0,
+        of.levels[0].mechanism.p,
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in CAMPAIGNS if name != "vectors"])
@@ -76,7 +79,7 @@ def test_an_empty_batch_decodes_to_nothing(of: Campaign) -> None:
 def test_the_first_payload_outside_the_alphabet_is_named(name: str, place: int) -> None:
     """A category beyond its block's alphabet, or a block that does not exist, is refused with its place."""
     of = CAMPAIGNS[name]
-    channel = of.mechanism
+    channel = of.levels[0].mechanism
     assert isinstance(channel, CQX)
     for last in {0, channel.n_blocks - 1}:
         for block, category in [
@@ -102,5 +105,5 @@ def test_the_last_payload_of_each_block_is_in_the_alphabet() -> None:
     """Every payload that the channel can make is admitted, one by one."""
     for name in ["one coordinate", "two coordinates", "odd sizes"]:
         of = CAMPAIGNS[name]
-        decoder = BatchDecoder(of.mechanism)
+        decoder = BatchDecoder(of.levels[0].mechanism)
         assert all(decoder.admits(report) for report in every_payload(of))

@@ -159,7 +159,7 @@ def test_no_interval_before_a_chain_has_settled(delay: float, first: int) -> Non
         assert estimate["size"].bounded == (estimate.reason is None) == enough
         assert estimate["size"].value == pytest.approx(by_hand(of, n, [0, 0, 5], 0.95)[0], rel=1e-11)
         assert math.isfinite(estimate.quantile({"size": 1}).value)
-    travelled = sum(of.step_rule.at(i) for i in range(1, first + 1))
+    travelled = sum(of.levels[0].steps.at(i) for i in range(1, first + 1))
     averaged = first - naive.window_start(first, 0.1)
     assert (averaged == FEWEST and travelled > 10) or (averaged > FEWEST and abs(travelled - 10) < 0.1)
 
@@ -171,6 +171,7 @@ def test_as_dict_is_json() -> None:
     assert said == {
         "campaign": "server-tests",
         "digest": OF.digest,
+        "tau": 0.3,
         "n_reports": N,
         "level": 0.9,
         "private": True,
@@ -206,7 +207,8 @@ def test_an_interval_that_reaches_the_edge_of_the_box_is_withheld_with_all_other
     first, second, third = contract.scale.names
 
     def answer(mean: list[float], sd: float) -> Estimate:
-        return Estimate(contract, 10_000, PooledAverage(np.array(mean), np.eye(3) * sd**2, (1.0,)), 0.95)
+        average = PooledAverage(np.array(mean), np.eye(3) * sd**2, (1.0,))
+        return Estimate(contract, 10_000, average, 0.95, contract.levels[0])
 
     held = answer([0.045, 0.0, 0.01], 0.001)  # 6.75 of those reach beyond .05
     assert not any(interval.bounded for interval in held.values())

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp_stream.campaign import Campaign
 from ldp_stream.errors import InvalidReport
 from ldp_stream.reports import Parameters
 from ldp_stream.server.aggregator import Aggregator
@@ -141,10 +140,9 @@ def test_the_naive_rounds_are_those_of_the_formula() -> None:
     assert naive.rounds(of, 10_000)[1] == math.floor(1.9 / naive.step(of, 1))
 
 
-def test_chains_share_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_share_a_partition() -> None:
     """With several chains each report moves its own, rounds count all, and batches equal single reports."""
-    monkeypatch.setattr(Campaign, "chains", property(lambda _: 3))
-    of = campaign(rounds=LONG_ROUNDS)
+    of = campaign(rounds=LONG_ROUNDS, inference={"kind": "dc", "chains": 3})
     batch = reports(of, 3000)
     batch.chain[:] = np.random.default_rng(4).integers(0, 3, 3000)
     whole, pieces = Aggregator(of), Aggregator(of)

@@ -26,7 +26,7 @@ from ldp_stream.campaign import Campaign
 from ldp_stream.channels.base import CategoryPayload
 from ldp_stream.channels.cqx import CQX
 from ldp_stream.inference.critical_values import self_normalized
-from ldp_stream.plan import window_start
+from ldp_stream.plan import Window
 
 Array = NDArray[np.float64]
 
@@ -157,11 +157,11 @@ def simulate(study: RoundStudy, seed: int, keep: bool = False) -> Outcome:
     b = np.zeros((study.replications, len(TRUTH)))
     points, starts, stop = [b], [0], lengths(0)  # coefficients of the last rounds, the newest at the end
     kept: dict[str, list[Any]] = {"blocks": [], "categories": [], "points": [b]}
-    sums = _Window(window_start(study.n, campaign.burn_in), b.shape)
+    sums = _Window(Window(campaign.burn_in).start(study.n), b.shape)
     for first in range(0, study.n, _PIECE):
         piece = _Users.draw(study, law, min(_PIECE, study.n - first), users)
         ages = _ages(study, piece.size, delays)
-        steps = np.array([-campaign.step_rule.at(first + i) for i in range(1, piece.size + 1)])
+        steps = np.array([-campaign.levels[0].steps.at(first + i) for i in range(1, piece.size + 1)])
         path = np.empty((piece.size, *b.shape))
         done = 0
         while done < piece.size:
@@ -224,7 +224,7 @@ class _Law:
 
     @classmethod
     def of(cls, campaign: Campaign) -> _Law:
-        channel = campaign.mechanism
+        channel = campaign.levels[0].mechanism
         assert isinstance(channel, CQX)
         M = max(channel.tau, 1 - channel.tau)
         level, slope, decoded = np.zeros(channel.p), np.zeros(channel.p), np.zeros((channel.p, 2))

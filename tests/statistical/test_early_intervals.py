@@ -34,19 +34,19 @@ def covers_without_the_gate(chain: Chain) -> bool:
 
 def test_too_early_an_interval_would_be_wrong_and_is_withheld() -> None:
     """A tenth of the public count in, the formula's intervals hardly ever cover, so none is given."""
-    early = math.ceil(learnt(0, 0).campaign.settling / 10)
+    early = math.ceil(learnt(0, 0).campaign.levels[0].settling / 10)
     covered = 0
     for seed in range(RUNS):
         model = learnt(early, seed)
         interval = model.confidence_interval("x")
         assert not interval.bounded
-        covered += covers_without_the_gate(model._server._own.chains[0])
+        covered += covers_without_the_gate(model._server._own.levels[0].chains[0])
     assert covered <= 0.1 * RUNS
 
 
 def test_from_the_public_count_on_intervals_cover() -> None:
     """As soon as intervals are given, at least 80% of those of 95% cover (Monte Carlo error .05)."""
-    settled = math.ceil(learnt(0, 0).campaign.settling)
+    settled = math.ceil(learnt(0, 0).campaign.levels[0].settling)
     found = [learnt(settled, seed).confidence_interval("x") for seed in range(RUNS)]
     assert all(interval.bounded for interval in found)
     assert sum(SLOPE in interval for interval in found) >= 0.8 * RUNS

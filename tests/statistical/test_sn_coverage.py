@@ -16,6 +16,7 @@ import pytest
 
 from ldp_stream import Aggregator, PrivateQuantileRegressor
 from ldp_stream.datasets.taxi import FEATURES, TARGET, TaxiTrips
+from ldp_stream.inference.vector_critical_values import self_normalized_vector
 from tests.statistical.studies import Study, run
 
 TRUTH = (0.3, 0.5, -0.4)
@@ -57,6 +58,31 @@ def test_the_same_check_rejects_intervals_half_as_wide(study: Study) -> None:
     """Intervals cut in half fall below the band for every coefficient, so the band is narrow enough."""
     for name, truth in zip(NAMES, TRUTH, strict=True):
         assert coverage(studies(study, seed=1), name, truth, width=0.5) < band(study.replications)[0]
+
+
+@pytest.mark.parametrize("study", [PRIVATE, OPEN], ids=["private", "open"])
+def test_joint_sets_cover_all_coefficients(study: Study) -> None:
+    """Ellipsoid and joint intervals at 95% cover all three in 90 to 95 of 100; single ones in fewer."""
+    truth = dict(zip(NAMES, TRUTH, strict=True))
+    hits = {"ellipsoid": 0, "simultaneous": 0, "single": 0, "ellipsoid of one's value": 0}
+    one = math.sqrt(self_normalized_vector(0.95, 1) / (3 * self_normalized_vector(0.95, 3)))
+    for server in studies(study, seed=1):
+        estimate = server.estimate(0.95)
+        distance = estimate.ellipsoid().distance(truth)
+        hits["ellipsoid"] += distance <= 1
+        hits["ellipsoid of one's value"] += distance <= one
+        joint = estimate.simultaneous()
+        hits["simultaneous"] += all(value in joint[name] for name, value in truth.items())
+        hits["single"] += all(value in estimate[name] for name, value in truth.items())
+    n = study.replications
+    lowest, highest = (
+        0.9 - 3.3 * math.sqrt(0.9 * 0.1 / n),
+        0.95 + 3.3 * math.sqrt(0.95 * 0.05 / n),
+    )
+    for right in ("ellipsoid", "simultaneous"):
+        assert lowest <= hits[right] / n <= highest
+    assert hits["single"] < hits["simultaneous"]
+    assert hits["ellipsoid of one's value"] / n < lowest
 
 
 def test_the_same_check_rejects_another_channel() -> None:

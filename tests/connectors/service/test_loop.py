@@ -17,7 +17,7 @@ from ldp_stream.connectors.service.settings import ServiceSettings
 from ldp_stream.connectors.service.state import ServiceState, source_position
 from ldp_stream.errors import BrokerUnavailable, InvalidInput, InvalidSnapshot
 from ldp_stream.server.admission import Reason
-from ldp_stream.server.published import estimate_from_json
+from ldp_stream.server.published import estimates_from_json
 from tests.connectors.service.parts import Clock, Log, Outlet, Store, Tokens, after, campaign, honest_log
 from tests.server.plain_fold import plain_fold
 
@@ -128,7 +128,8 @@ def test_the_last_estimate_says_what_the_state_says() -> None:
     messages[0][100:100] = [b"?", messages[0][5]]
     run = Run(of, messages, level=0.9)
     run.service.run()
-    estimate, facts = estimate_from_json(of, run.outlet.sent_estimates[-1])
+    estimates, facts = estimates_from_json(of, run.outlet.sent_estimates[-1])
+    (estimate,) = estimates.values()
     assert estimate.as_dict() == run.state.servers[0].estimate(0.9).as_dict()
     assert estimate.n_reports == 3000
     assert facts["rejected"] == {"not a report": 1, "token counted before": 1}

@@ -1,0 +1,1 @@
+"""Simulations that check what the package promises, vectorised over replications."""
