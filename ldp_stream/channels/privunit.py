@@ -118,8 +118,8 @@ class PrivUnitG:
 
     Notes
     -----
-    Formal guarantee: the law of the module's description is epsilon-LDP; the sampler follows it up to floating
-    point, see there.
+    Formal guarantee: the law of the module's description is epsilon-LDP; the sampler follows it up to
+    floating point, see there.
     """
 
     epsilon: float

@@ -44,8 +44,8 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     epsilon
         Privacy of one record, finite and > 0; None with ``channel="none"`` only.
     channel
-        "cqx" (q = 2, s = 1), a dict such as ``{"kind": "cqx", "q": 2, "s": 3}``, or "none", the non-private
-        reference.
+        "cqx" (q = 2, s = 1), a dict such as ``{"kind": "cqx", "q": 2, "s": 3}``, another kind of a campaign
+        such as "laplace", or "none", the non-private reference.
     inference
         "sn": self-normalized confidence intervals.
     steps, radius, burn_in

@@ -121,8 +121,10 @@ def _admit(of: Campaign, messages: list[tuple[int, bytes]], seed: int, partition
         {"rounds": {"stability": 0, "max_staleness": 30}},
         {"partitions": 3},
         {"epsilon": None, "channel": {"kind": "none"}},
+        {"channel": {"kind": "piecewise"}},
+        {"channel": {"kind": "face_exponential"}},
     ],
-    ids=["plain", "strict", "live", "partitions", "none"],
+    ids=["plain", "strict", "live", "partitions", "none", "piecewise", "face"],
 )
 def test_the_fast_rule_is_the_plain_rule(changes: dict[str, Any], seed: int) -> None:
     """Whatever the log and its cut, the same messages count, for the same reasons, to the same state."""
