@@ -9,7 +9,7 @@ the exponential mechanism (McSherry and Talwar 2007), and the server takes u its
 factorises over the slopes once the face is known, so its mean, and with it the bias, is found exactly for any
 number of points: :meth:`FaceExponential.mean_shift`.
 
-Whole numbers. Distances are measured between the nearest multiples of h = 2^-12, so each is a whole number n
+Whole numbers. Distances are measured between the nearest multiples of h = 2^-10, so each is a whole number n
 of steps, and the weight of a distance is the whole number
 
     T(n) = floor(2^B exp(-c n)),    c = (1 - 2^-40) eps/(2 D),    B = 128 + eps (rounded up),
@@ -41,7 +41,7 @@ from .support import Support
 
 __all__ = ["FaceExponential"]
 
-_UNIT = 1 << 12  # 1/h
+_UNIT = 1 << 10  # 1/h
 _MOST_CATEGORIES = 1 << 16
 _MOST_COORDINATES = 100
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 256.0

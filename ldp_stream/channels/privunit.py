@@ -1,31 +1,36 @@
-"""PrivUnitG: a Gaussian vector that leans towards the contribution's direction (Asi, Feldman, Talwar 2022).
+"""PrivUnitG: a Gaussian vector that leans towards the contribution (Asi, Feldman, Talwar 2022).
 
-The contribution lies in the ball of the public radius R = M sqrt(1 + sum_j max(-l_j, u_j)^2). It is taken to
-the unit sphere without bias: v = g/||g|| with probability (1 + ||g||/R)/2, else -g/||g||, so E[v] = g/R. Then
+A contribution g lies in the ball of the public radius R = M sqrt(1 + sum_j max(-l_j, u_j)^2). With one more
+coordinate it is on the unit sphere without any randomization,
 
-    V = A v + W,    W normal in the p - 1 directions across v,
-    A a standard normal given A >= gamma with probability q, given A < gamma else,
+    v = (w, sqrt(1 - |w|^2)),    w = g/R,
 
-and the server takes g~ = R V/m, m = E[A] = phi(gamma) (q/(1 - Phi(gamma)) - (1 - q)/Phi(gamma)); E[g~] = g.
-Against a standard normal vector V has the density q/(1 - Phi(gamma)) where <V, v> >= gamma, else
-(1 - q)/Phi(gamma), whatever v, so with
+and PrivUnitG draws a standard normal vector of R^(p+1) given that its part along v is at least gamma, with
+probability pi, or that it is below, else. The report is its first p coordinates U, which have a closed law:
+against the density of a standard normal vector of R^p they have the density
 
-    q = e^e0/(1 + e^e0),    Phi(gamma) = e^e1/(1 + e^e1),    e0 + e1 = eps
+    b + (a - b) P(Z >= (gamma - <u, w>)/sqrt(1 - |w|^2)),    Z standard normal,
+    a = pi/(1 - Phi(gamma)),    b = (1 - pi)/Phi(gamma).
 
-two inputs' densities differ by a factor of at most e^eps; a mixture of both signs keeps this. Of 64 splits
-e0 = i eps/64 the one with the least mean square
+It lies in [b, a], so two inputs' densities differ by a factor of at most a/b; and
 
-    E||g~||^2 = (R/m)^2 (p - 1 + E[A^2])
+    E[U] = m w,    E[U_j^2] = 1 + gamma m w_j^2,    m = (a - b) phi(gamma),
 
-is taken, with E[A^2] = 1 + gamma m. It does not depend on g.
+so g~ = R U/m has mean g and E g~_j^2 = (R/m)^2 + (gamma/m) g_j^2. The usual way to the sphere, +-g/|g| with
+mean g/R, has the same mean square where |g| = R and a larger one elsewhere. Drawn is U = Y + (A - T) w with Y
+standard normal in R^p, T = <Y, w> + sqrt(1 - |w|^2) Z, itself standard normal, and A from its truncated law.
 
-**What is exact and what is not.** The sign and the choice of the cap are drawn with integers, 62 bits each.
-The normal variables are floats, by the inverse distribution function of 52 uniform bits, so the law above,
-the density's ratio and the mean hold up to floating point only: there is no proof about the last digits, in
-which floats may tell more than the law does (Mironov 2012). As a precaution a report is rounded to multiples
-of 2^-20 of its scale R/m, some 30 bits coarser than those digits. Where a guarantee without this reservation
-is wanted, CQX, Direct Laplace and the piecewise channels have one. An epsilon above 64 is replaced by 64,
-which protects more.
+gamma is the multiple of 1/64 with the least worst mean square p (R/m)^2 + (gamma/m) R^2, and pi the largest
+multiple of 2^-62 with a/b <= e^eps: the optimal split of epsilon.
+
+**What is exact and what is not.** pi is certified: the floor is taken of a value that is smaller by 2^-40,
+more than the error of Phi(gamma), so the law above is eps-LDP without reservation. The choice of the side and
+the rounding to multiples of 2^-12 are drawn with integers. The normal variables are floats, by the inverse
+distribution function of 62 uniform bits, accurate to some 1e-15, so the law of the device's rounded vector
+differs from the one above by some 1e-11 in total variation: privacy and mean hold up to that. The last digits
+of floats, which could tell more (Mironov 2012), are not sent. Values are cut at :attr:`PrivUnitG.limits`,
+beyond which less than 1e-18 of the law lies. An epsilon above 64 is replaced by 64, which protects more.
+Where a guarantee without these reservations is wanted, CQX, Direct Laplace and Piecewise have one.
 """
 
 from __future__ import annotations
@@ -33,63 +38,91 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
 
 from .._validate import positive
 from ..errors import InvalidInput
 from .base import Decoded, RandomBits, VectorPayload
-from .randomized_response import RESOLUTION_BITS
+from .randomized_response import RESOLUTION_BITS, floor_of_share
+from .rounding import round_at_random
 from .support import Support
 
 __all__ = ["PrivUnitG"]
 
 _NORMAL = NormalDist()
-_SPLITS = 64
-_BITS = 52  # (b + 1/2)/2^52 is a float in (0, 1), never rounded
-_UNIT = 1 << 20  # multiples of a report's scale to which it is rounded: its inverse
+_ONE = 1 << RESOLUTION_BITS
+_UNIT = 1 << 12  # lattice steps in a standard deviation
+_ROUNDING = 0.25 / _UNIT**2  # the most that rounding adds to a mean square, in standard deviations
+_FINENESS, _MOST = 64, 12 * 64  # gamma is one of 0, 1/64, .., 12
+_REACH = 10.0  # standard deviations beyond gamma where reports are cut
+_MARGIN = 1 + Fraction(1, 1 << 40)  # of the odds of Phi(gamma), whose floats are right to some gamma^2 2^-53
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-6, 64.0
-_DIGITS = 12  # of moments, so that machines whose exponentials differ in the last digit agree on step sizes
 
 
 @dataclass(frozen=True)
 class _Cap:
-    """The law of A: q = e^e0/(1 + e^e0), and gamma with the upper tail 1/(1 + e^e1)."""
+    """The law of the part along v: at least gamma with probability pi, else below."""
 
-    e0: float
-    e1: float
-
-    @cached_property
-    def q(self) -> float:
-        return 1 / (1 + math.exp(-self.e0))
+    epsilon: float
+    gamma: float
 
     @cached_property
-    def tail(self) -> float:
-        return 1 / (1 + math.exp(self.e1))
+    def above(self) -> float:
+        """1 - Phi(gamma)."""
+        return math.erfc(self.gamma / math.sqrt(2)) / 2
 
     @cached_property
-    def gamma(self) -> float:
-        return -_NORMAL.inv_cdf(self.tail)
+    def below(self) -> float:
+        """Phi(gamma)."""
+        return math.erfc(-self.gamma / math.sqrt(2)) / 2
+
+    @cached_property
+    def kept(self) -> int:
+        """2^62 pi."""
+        return floor_of_share(self.epsilon, _MARGIN * Fraction(self.below) / Fraction(self.above))
 
     @cached_property
     def inside(self) -> float:
-        """The density against the normal one in the cap."""
-        return self.q / self.tail
+        """The density a."""
+        return self.kept / _ONE / self.above
 
     @cached_property
     def outside(self) -> float:
-        """The same outside the cap: 1 - q and 1 - tail without cancellation."""
-        return (1 + math.exp(-self.e1)) / (1 + math.exp(self.e0))
+        """The density b."""
+        return (_ONE - self.kept) / _ONE / self.below
 
     @cached_property
     def mean(self) -> float:
-        """The mean m of A."""
-        return _NORMAL.pdf(self.gamma) * (self.inside - self.outside)
+        """The mean m of the part along v."""
+        return (self.inside - self.outside) * _NORMAL.pdf(self.gamma)
 
-    @cached_property
-    def square(self) -> float:
-        """E[A^2]: 1 + gamma m."""
-        return 1 + self.gamma * self.mean
+    def worst(self, p: int) -> float:
+        """Return the largest E||g~||^2/R^2 of p coordinates, with the pi of the reals."""
+        power = math.exp(self.epsilon)
+        share = power * self.above + self.below
+        mean = math.expm1(self.epsilon) / share * _NORMAL.pdf(self.gamma)
+        return p / mean**2 + self.gamma / mean
+
+    def draw(self, random: RandomBits) -> float:
+        """Return the part along v."""
+        in_cap = random.bits(RESOLUTION_BITS) < self.kept
+        low, high = _shares(random)
+        if in_cap:
+            return -_NORMAL.inv_cdf(self.above * low)
+        return _quantile(self.below * low, self.above + self.below * high)
+
+
+def _shares(random: RandomBits) -> tuple[float, float]:
+    """Return the middle x of one of 2^62 equal cells of (0, 1), and 1 - x, each rounded once."""
+    odd = 2 * random.bits(RESOLUTION_BITS) + 1
+    return odd / (2 * _ONE), (2 * _ONE - odd) / (2 * _ONE)
+
+
+def _quantile(below: float, above: float) -> float:
+    """Return the point with these shares of the standard normal law on its sides, from the smaller one."""
+    return _NORMAL.inv_cdf(below) if below < above else -_NORMAL.inv_cdf(above)
 
 
 @dataclass(frozen=True)
@@ -114,7 +147,7 @@ class PrivUnitG:
     --------
     >>> channel = PrivUnitG(epsilon=1.0, tau=0.5, intervals=((-1.0, 1.0),) * 3)
     >>> round(channel.second_moment, 3), round(channel.worst_second_moment, 3)
-    (6.565, 26.259)
+    (6.456, 26.259)
 
     Notes
     -----
@@ -142,44 +175,50 @@ class PrivUnitG:
 
     @cached_property
     def radius(self) -> float:
-        """R, the public bound of ||g||."""
+        """R, the public bound of the length of a contribution."""
         return math.sqrt(self._geometry.worst_second_moment)
 
     @cached_property
     def cap(self) -> _Cap:
-        """The split (q, gamma) of the least mean square, of 64."""
+        """The split of epsilon between pi and gamma with the least worst mean square."""
         epsilon = min(self.epsilon, _LARGEST_EPSILON)
-        caps = [_Cap(epsilon * i / _SPLITS, epsilon - epsilon * i / _SPLITS) for i in range(_SPLITS + 1)]
-        return min(caps, key=lambda cap: (self.p - 1 + cap.square) / cap.mean**2)
+        caps = [_Cap(epsilon, i / _FINENESS) for i in range(_MOST + 1)]
+        return min(caps, key=lambda cap: cap.worst(self.p))
 
     @cached_property
-    def scale(self) -> float:
-        """R/m."""
-        return self.radius / self.cap.mean
+    def _step(self) -> float:
+        """A lattice step of a report."""
+        return self.radius / (self.cap.mean * _UNIT)
+
+    @cached_property
+    def _last(self) -> int:
+        """The largest number of lattice steps in a report."""
+        return math.ceil((self.cap.gamma + _REACH) * _UNIT)
 
     @cached_property
     def limits(self) -> tuple[float, ...]:
-        """The largest absolute value of each coordinate of a report: |A| + ||W|| at most."""
-        farthest = -_NORMAL.inv_cdf(self.cap.tail * 2.0 ** -(_BITS + 2))
-        across = -_NORMAL.inv_cdf(2.0 ** -(_BITS + 2)) * math.sqrt(self.p)
-        return (self.scale * (farthest + across + 1),) * self.p
+        """The largest absolute value of each coordinate of a report."""
+        return (self._last * self._step,) * self.p
+
+    def _direction(self, g: Sequence[float]) -> tuple[list[float], float]:
+        """Return w, taken into the unit ball, and the last coordinate of v."""
+        length = max(math.hypot(*g), self.radius)
+        w = [x / length for x in g]
+        return w, math.sqrt(max(0.0, 1 - math.fsum(x * x for x in w)))
 
     # ------------------------------------------------------------------ device and server
 
     def privatize(self, g: Sequence[float], random: RandomBits) -> VectorPayload:
-        """Return the unbiased estimate g~ of the contribution."""
-        length = math.hypot(*g)
-        ahead = round((1 + min(length / self.radius, 1.0)) / 2 * (1 << RESOLUTION_BITS))
-        sign = 1.0 if random.bits(RESOLUTION_BITS) < ahead else -1.0
-        v = [sign * x / length for x in g]
-        in_cap = random.bits(RESOLUTION_BITS) < round(self.cap.q * (1 << RESOLUTION_BITS))
-        share = _uniform(random)
-        tail = self.cap.tail
-        a = -_NORMAL.inv_cdf(share * tail) if in_cap else _NORMAL.inv_cdf(share * (1 - tail))
-        z = [_NORMAL.inv_cdf(_uniform(random)) for _ in v]
-        along = a - math.fsum(x * y for x, y in zip(v, z, strict=True))
-        step = self.scale / _UNIT
-        return VectorPayload(tuple(round((x + along * y) * _UNIT) * step for x, y in zip(z, v, strict=True)))
+        """Return the unbiased estimate g~ of the contribution; the same draws, whatever it is."""
+        w, rest = self._direction(g)
+        a = self.cap.draw(random)
+        y = [_quantile(*_shares(random)) for _ in range(self.p + 1)]
+        shift = a - math.fsum(map(float.__mul__, [*w, rest], y))
+        values = []
+        for own, lean in zip(y, w, strict=False):
+            point = round_at_random((own + shift * lean) * _UNIT, random)
+            values.append(min(max(point, -self._last), self._last) * self._step)
+        return VectorPayload(tuple(values))
 
     def decode(self, payload: VectorPayload) -> Decoded:
         """Return the unbiased estimate g~: the payload itself."""
@@ -188,23 +227,26 @@ class PrivUnitG:
     # ------------------------------------------------------------------ law and size
 
     def density(self, g: Sequence[float], payload: VectorPayload) -> float:
-        """Return the density of a payload given g against that of R/m times a normal vector."""
-        length = math.hypot(*g)
-        along = math.fsum(x * y for x, y in zip(g, payload.values, strict=True)) / (length * self.scale)
-        ahead = (1 + min(length / self.radius, 1.0)) / 2
-        cap = self.cap
-        parts = [cap.inside if side >= cap.gamma else cap.outside for side in (along, -along)]
-        return ahead * parts[0] + (1 - ahead) * parts[1]
+        """Return the density of a payload given g against that of R/m times a standard normal vector."""
+        w, rest = self._direction(g)
+        scale = self._step * _UNIT
+        gap = self.cap.gamma - math.fsum(
+            x * value / scale for x, value in zip(w, payload.values, strict=True)
+        )
+        if rest == 0:
+            return self.cap.outside if gap > 0 else self.cap.inside
+        share = math.erfc(gap / (rest * math.sqrt(2))) / 2
+        return self.cap.outside + (self.cap.inside - self.cap.outside) * share
+
+    def _moments(self, squares: Sequence[float]) -> tuple[float, ...]:
+        """Return E g~_j^2 where E g_j^2 is given, and 2^-26 of the noise for rounding, which adds less."""
+        noise = (self.radius / self.cap.mean) ** 2 * (1 + _ROUNDING)
+        return tuple(noise + self.cap.gamma / self.cap.mean * square for square in squares)
 
     @cached_property
     def second_moments(self) -> tuple[float, ...]:
-        """E g~_j^2 of each coordinate, by convention with P(f = 1) = tau and slopes uniform on [l_j, u_j].
-
-        It is (R/m)^2 (1 + (E[A^2] - 1) E[v_j^2]), and v_j^2 = x_j^2/(1 + sum x^2), x_0 = 1, on either face.
-        """
-        shares = _mean_shares(self.intervals)
-        gain = self.cap.square - 1
-        return tuple(_rounded(self.scale**2 * (1 + gain * share)) for share in shares)
+        """E g~_j^2 of each coordinate, by convention with P(f = 1) = tau and slopes uniform on [l_j, u_j]."""
+        return self._moments(self._geometry.second_moments)
 
     @cached_property
     def second_moment(self) -> float:
@@ -213,46 +255,5 @@ class PrivUnitG:
 
     @cached_property
     def worst_second_moment(self) -> float:
-        """E||g~||^2, the same for every contribution."""
-        return _rounded(self.scale**2 * (self.p - 1 + self.cap.square))
-
-
-def _uniform(random: RandomBits) -> float:
-    """Return one of 2^52 equidistant floats in (0, 1), the middles of as many cells."""
-    return (random.bits(_BITS) + 0.5) / (1 << _BITS)
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
-
-
-def _mean_shares(intervals: tuple[tuple[float, float], ...]) -> list[float]:
-    """Return E[x_j^2/(1 + sum x^2)] for j = 0..d, x_0 = 1 and x_j uniform on [l_j, u_j], independent.
-
-    1/S = int_0^inf e^(-t S) dt makes it an integral over t of a product of one-dimensional means, which are
-    error functions; with t = r^2 the trapezoidal rule on a smooth integrand that vanishes at r = 9.
-    """
-    steps, reach = 1440, 9.0
-    sums = [0.0] * (len(intervals) + 1)
-    kinds = sorted(set(intervals))
-    for i in range(1, steps + 1):
-        r = reach * i / steps
-        means = {kind: _damped(kind, r) for kind in kinds}
-        density = 2 * r * math.exp(-r * r) * math.prod(means[kind][0] for kind in intervals)
-        sums[0] += density
-        for j, kind in enumerate(intervals, start=1):
-            sums[j] += density * means[kind][1] / means[kind][0]
-    whole = math.fsum(sums)
-    return [value / whole for value in sums]
-
-
-def _damped(interval: tuple[float, float], r: float) -> tuple[float, float]:
-    """Return E[e^(-r^2 x^2)] and E[x^2 e^(-r^2 x^2)] for x uniform on the interval."""
-    low, high = interval
-    plain = math.sqrt(math.pi) / 2 * (math.erf(r * high) - math.erf(r * low)) / (r * (high - low))
-    ends = (high * math.exp(-((r * high) ** 2)) - low * math.exp(-((r * low) ** 2))) / (high - low)
-    square = (plain - ends) / (2 * r * r)
-    if r * max(-low, high) < 1e-2:  # where the difference cancels: the series
-        square = (low * low + low * high + high * high) / 3
-        square -= r * r * (high**5 - low**5) / (5 * (high - low))
-    return plain, square
+        """The largest E||g~||^2 over the support, where ||g|| = R; an upper bound that is exact to 2^-26."""
+        return math.fsum(self._moments((self.radius**2, *(0.0,) * (self.p - 1))))

@@ -46,8 +46,8 @@ class PrivateQuantileRegressor(base.MiniBatchRegressor):
     epsilon
         Privacy of one record, finite and > 0; None with ``channel="none"`` only.
     channel
-        "cqx" (q = 2, s = 1), a dict such as ``{"kind": "cqx", "q": 2, "s": 3}``, or "none", the non-private
-        reference.
+        "cqx" (q = 2, s = 1), a dict such as ``{"kind": "cqx", "q": 2, "s": 3}``, another kind of a campaign
+        such as "laplace", or "none", the non-private reference.
     inference
         "sn": self-normalized confidence sets from one chain. ``{"kind": "dc", "chains": 10}``: from the
         spread of independent chains. ``{"kind": "higrad", "horizon": 100_000}``: from a tree of chains.

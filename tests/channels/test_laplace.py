@@ -10,12 +10,13 @@ from itertools import combinations, product
 import pytest
 from scipy.stats import chi2
 
-from ldp_stream.channels.base import RandomBits
+from ldp_stream.channels.base import RandomBits, VectorPayload
 from ldp_stream.channels.discrete_laplace import DiscreteLaplace, happens
 from ldp_stream.channels.laplace import DirectLaplace
 from ldp_stream.channels.support import Support
 from ldp_stream.client.entropy import SimulatedEntropy
 from ldp_stream.errors import InvalidInput
+from tests.channels.comparison import contributions
 
 UNIT = 1 << 24
 CASES = [
@@ -45,6 +46,38 @@ def test_no_two_roundings_are_farther_apart_than_the_sensitivity(
     exact = Support(tau, intervals).sensitivity * UNIT
     assert exact <= largest * (1 + 1e-15)
     assert largest <= exact + 2 * channel.p
+
+
+@pytest.mark.parametrize(("tau", "intervals"), CASES)
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
+def test_the_stated_law_is_private(
+    tau: float, intervals: tuple[tuple[float, float], ...], epsilon: float
+) -> None:
+    """Over corners and interior points, at corners and reports far away, log ratios are at most epsilon.
+
+    Somewhere it is nearly reached. Noise for a sensitivity that is 1% smaller is rejected.
+    """
+    channel = DirectLaplace(epsilon, tau, intervals)
+    points = contributions(channel)
+    sent = [[round(x * UNIT) / UNIT for x in g] for g in points]
+    reports = [VectorPayload(tuple(k * x for x in g)) for g in sent for k in (1, 5)]
+    found = [[channel.log_density(g, report) for g in points] for report in reports]
+    largest = max(max(row) - min(row) for row in found)
+    assert 0.99 * epsilon < largest <= epsilon * (1 + 1e-9)
+    assert largest / 0.99 > epsilon * (1 + 1e-9)
+
+
+def test_the_stated_law_has_mass_one() -> None:
+    """Probabilities of the lattice points around a contribution between two of them add up to 1."""
+    channel = DirectLaplace(1e8, 0.7, ())
+    g = (1 - 0.7) * 0.3
+    middle = math.floor(g * UNIT)
+    chances = [
+        math.exp(channel.log_density([g], VectorPayload(((middle + k) / UNIT,)))) for k in range(-60, 61)
+    ]
+    assert math.fsum(chances) == pytest.approx(1.0, rel=1e-9)
+    mean = math.fsum(chance * (middle + k) for k, chance in zip(range(-60, 61), chances, strict=True))
+    assert mean == pytest.approx(g * UNIT, abs=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.7])

@@ -63,6 +63,27 @@ def test_check_of_a_campaign_without_privacy(shell: Shell) -> None:
     assert "NOT PRIVATE" in run.out.splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    ("section", "text"),
+    [
+        ('kind = "laplace"', "laplace, noise on all 3 coefficients, sensitivity of the aware support"),
+        (
+            'kind = "face_exponential", q = 3',
+            "face_exponential, grids of q = 3 points, 18 categories; BIASED",
+        ),
+        ('kind = "piecewise", k = 2', "piecewise, 2 of the 3 coefficients in a report"),
+        ('kind = "hybrid"', "hybrid, 1 of the 3 coefficients in a report"),
+        ('kind = "privunit_g"', "privunit_g, a normal vector of 3 values in a report"),
+    ],
+)
+def test_check_names_the_channel(shell: Shell, section: str, text: str) -> None:
+    """Each comparison channel is named with what it sends."""
+    path = shell.write("other.toml", f"channel = {{ {section} }}\n" + CAMPAIGN)
+    run = shell("campaign", "check", path)
+    assert (run.code, run.err) == (0, "")
+    assert text in run.out
+
+
 def test_check_names_every_bad_field_in_one_line(shell: Shell) -> None:
     """Nonsense gives one line with the file and each bad field."""
     text = CAMPAIGN.replace("tau = 0.5", "tau = 2").replace("lower = 0,", "lower = 3,")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldp_stream.campaign import Campaign
-from ldp_stream.channels.cqx import CQX
+from ldp_stream.channels.kinds import FiniteChannel
 from ldp_stream.report_batch import ReportBatch
 from ldp_stream.server.aggregator import Aggregator
 
@@ -43,7 +43,7 @@ def reports(of: Campaign, n: int, seed: int = 0) -> ReportBatch:
         np.zeros(n, np.uint16),
         np.floor(256 * drawn).astype(np.uint8),
     )
-    if not isinstance(channel, CQX):
+    if not isinstance(channel, FiniteChannel):
         return ReportBatch(*common, values=2 * drawn[:, : channel.p] - 1)
     block = np.floor(channel.n_blocks * drawn[:, 0]).astype(np.uint32)
     size = np.where(

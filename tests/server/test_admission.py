@@ -124,8 +124,10 @@ def _admit(of: Campaign, messages: list[tuple[int, bytes]], seed: int, partition
         {"epsilon": None, "channel": {"kind": "none"}},
         {"inference": {"kind": "dc", "chains": 5}, "partitions": 2},
         {"inference": {"kind": "higrad", "segments": [200, 150, 100]}, "tau": [0.2, 0.7]},
+        {"channel": {"kind": "piecewise"}},
+        {"channel": {"kind": "face_exponential"}},
     ],
-    ids=["plain", "strict", "live", "partitions", "none", "dc", "higrad, two levels"],
+    ids=["plain", "strict", "live", "partitions", "none", "dc", "higrad, two levels", "piecewise", "face"],
 )
 def test_the_fast_rule_is_the_plain_rule(changes: dict[str, Any], seed: int) -> None:
     """Whatever the log and its cut, the same messages count, for the same reasons, to the same state."""
