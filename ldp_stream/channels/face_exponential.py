@@ -26,12 +26,13 @@ above 256 is replaced by 256, which protects more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from typing import TypeVar
 
 from .._validate import integer_in, positive
 from ..errors import InvalidInput
@@ -47,6 +48,9 @@ _MOST_COORDINATES = 100
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 256.0
 _SHORTER = 1 - Fraction(1, 1 << 40)
 _SAMPLES = 1024  # contributions in the average behind second_moments
+_ROUGH = Context(prec=20)  # digits of the weights of that average, more than a float has
+
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -192,15 +196,30 @@ class FaceExponential:
             weight = self._weights[n] = math.floor(scaled)
         return weight
 
-    def _tables(self, g: Sequence[float]) -> tuple[list[int], list[list[list[int]]]]:
+    @cached_property
+    def _rough_weights(self) -> dict[int, float]:
+        return {}
+
+    def _rough_weight(self, n: int) -> float:
+        """Return exp(-c n) as a float, the same on every machine."""
+        weight = self._rough_weights.get(n)
+        if weight is None:
+            rate = self._rate[1]
+            exponent = _ROUGH.divide(Decimal(-n * rate.numerator), Decimal(rate.denominator))
+            weight = self._rough_weights[n] = float(_ROUGH.exp(exponent))
+        return weight
+
+    def _tables(
+        self, g: Sequence[float], weight: Callable[[int], _Number]
+    ) -> tuple[list[_Number], list[list[list[_Number]]]]:
         """Return each face's total weight, and by face and slope the weights of the grid's points."""
         ends = self._ends[g[0] > 0]
         own = [min(max(_place(x), low), high) for x, (low, high) in zip(g, ends, strict=True)]
         tables = [
-            [[self._weight(abs(u - x)) for u in places] for places, x in zip(by_slope, own[1:], strict=True)]
+            [[weight(abs(u - x)) for u in places] for places, x in zip(by_slope, own[1:], strict=True)]
             for by_slope in self._places
         ]
-        across = [self._weight(abs(self._ends[f][0][0] - own[0])) for f in (0, 1)]
+        across = [weight(abs(self._ends[f][0][0] - own[0])) for f in (0, 1)]
         totals = [across[f] * math.prod(map(sum, tables[f])) for f in (0, 1)]
         return totals, tables
 
@@ -209,7 +228,7 @@ class FaceExponential:
     def privatize(self, g: Sequence[float], random: RandomBits) -> CategoryPayload:
         """Return a category drawn by the exponential mechanism: the face, then each slope's index."""
         self.check_alphabet()
-        totals, tables = self._tables(g)
+        totals, tables = self._tables(g, self._weight)
         category = face = _choose(totals, random)
         for weights in tables[face]:
             category = category * self.q + _choose(weights, random)
@@ -232,7 +251,7 @@ class FaceExponential:
         """Return the exact probabilities of all categories given g: rationals that sum to 1."""
         del block
         self.check_alphabet()
-        totals, tables = self._tables(g)
+        totals, tables = self._tables(g, self._weight)
         whole = sum(totals)
         found = []
         for face in (0, 1):
@@ -243,9 +262,9 @@ class FaceExponential:
             ]
         return tuple(found)
 
-    def _moment(self, g: Sequence[float], power: int) -> tuple[float, ...]:
-        """Return E u_j^power given g of each coordinate; sums of whole numbers, divided once."""
-        totals, tables = self._tables(g)
+    def _moment(self, g: Sequence[float], power: int, weight: Callable[[int], _Number]) -> tuple[float, ...]:
+        """Return E u_j^power given g of each coordinate; sums of weights, divided once."""
+        totals, tables = self._tables(g, weight)
         chance = [totals[f] / sum(totals) for f in (0, 1)]
         moments = [math.fsum(chance[f] * self._geometry.faces[f] ** power for f in (0, 1))]
         for j in range(self.p - 1):
@@ -253,13 +272,13 @@ class FaceExponential:
             for f in (0, 1):
                 whole = sum(tables[f][j])
                 points = zip(tables[f][j], self._points[f][j], strict=True)
-                parts += [chance[f] * (weight / whole) * u**power for weight, u in points]
+                parts += [chance[f] * (share / whole) * u**power for share, u in points]
             moments.append(math.fsum(parts))
         return tuple(moments)
 
     def mean_shift(self, g: Sequence[float]) -> tuple[float, ...]:
         """Return the bias E[u | g] - g of each coordinate, exact but for the last rounding to floats."""
-        return tuple(mean - x for mean, x in zip(self._moment(g, 1), g, strict=True))
+        return tuple(mean - x for mean, x in zip(self._moment(g, 1, self._weight), g, strict=True))
 
     # ------------------------------------------------------------------ its size
 
@@ -279,7 +298,8 @@ class FaceExponential:
                 slopes = (
                     low + (high - low) * t for (low, high), t in zip(self.intervals, shares, strict=True)
                 )
-                for found, value in zip(sums, self._moment([a, *(a * x for x in slopes)], 2), strict=True):
+                moments = self._moment([a, *(a * x for x in slopes)], 2, self._rough_weight)
+                for found, value in zip(sums, moments, strict=True):
                     found.append(chance * value)
         return tuple(math.fsum(found) / (_SAMPLES if self.intervals else 1) for found in sums)
 

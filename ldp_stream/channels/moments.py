@@ -139,7 +139,8 @@ def expected_raw(tables: Tables, j: int) -> Raw:
     """Return the moments of slope j with P(f = 1) = tau and a slope that is uniform on [l_j, u_j]."""
     chance = 1 - tables.tau, tables.tau
     grids = tables.grids[j]
-    own = [grid.mean_weights(grid.lower, grid.upper) for grid in grids[:2]]
+    step = 1 / (grids[0].q - 1)
+    own = [[step / 2, *(grids[0].q - 2) * [step], step / 2]] * 2
     by_face = [grids[2].mean_weights(grid.lower, grid.upper) for grid in grids[:2]]
     hull = [chance[0] * a + chance[1] * b for a, b in zip(*by_face, strict=True)]
     return tables.slope(j, chance, (*own, hull))

@@ -154,47 +154,69 @@ def _designs(p: int, s: int) -> tuple[BlockDesign, ...]:
 
 def _expected(channels: Sequence[CQX]) -> Callable[[BlockDesign], float]:
     """Return E ||g~||^2 at the optimum as a function of the block design, mean over the channels."""
-    start = own = cross = hull = anchored = 0.0
+    total = Raw(0.0, 0.0, 0.0, 0.0)
     for channel in channels:
-        begin = channel.tables.intercept((1 - channel.tau, channel.tau))
-        start += begin
+        start = channel.tables.intercept((1 - channel.tau, channel.tau))
+        total = _sum(total, Raw(start, 0.0, 0.0, 0.0))
         for j, count in _distinct(channel):
-            raw, anchor = expected_raw(channel.tables, j), channel.anchors[j]
-            own, hull = own + count * raw.own, hull + count * raw.hull
-            cross, anchored = cross + count * anchor * raw.cross, anchored + count * anchor**2 * begin
-    total = Raw(anchored, own, cross, hull)  # of all slopes, as of one with anchor 1
+            total = _sum(total, _anchored(expected_raw(channel.tables, j), count, channel.anchors[j]))
 
     def figure(design: BlockDesign) -> float:
-        slopes = combined(total, design, 1.0) if channels[0].intervals else 0.0
-        return (start / design.weights[0] + slopes) / len(channels)
+        return _added_up(total, design) / len(channels)
 
     return figure
 
 
 def _worst(channels: Sequence[CQX]) -> Callable[[BlockDesign], float]:
-    """Return the largest E ||g~||^2 as a function of the block design, mean over the channels."""
-    faces = [
-        [
-            (
-                channel.tables.intercept((1.0 - face, float(face))),
-                [
-                    (count, channel.anchors[j], worst_raw(channel.tables, j, face))
-                    for j, count in _distinct(channel)
-                ],
-            )
-            for face in (0, 1)
-        ]
-        for channel in channels
-    ]
+    """Return the largest E ||g~||^2 as a function of the block design, mean over the channels.
 
-    def on(start: float, parts: list[tuple[int, float, tuple[Raw, Raw]]], design: BlockDesign) -> float:
-        slopes = (count * max(combined(raw, design, anchor) for raw in raws) for count, anchor, raws in parts)
-        return math.fsum((start / design.weights[0], *slopes))
+    Slopes with an end that is the worse one under every block design are added up once; of the others the
+    worse end is found for each design.
+    """
+    faces = [[_worst_on(channel, face) for face in (0, 1)] for channel in channels]
+
+    def on(sure: Raw, others: list[tuple[Raw, Raw]], design: BlockDesign) -> float:
+        slopes = (max(combined(raw, design, 1.0) for raw in raws) for raws in others)
+        return _added_up(sure, design) + math.fsum(slopes)
 
     def figure(design: BlockDesign) -> float:
         return math.fsum(max(on(*face, design) for face in both) for both in faces) / len(faces)
 
     return figure
+
+
+def _worst_on(channel: CQX, face: int) -> tuple[Raw, list[tuple[Raw, Raw]]]:
+    """Return the moments on a face, as of slopes with anchor 1: a sum, and the two ends of what is left."""
+    sure = Raw(channel.tables.intercept((1.0 - face, float(face))), 0.0, 0.0, 0.0)
+    others = []
+    for j, count in _distinct(channel):
+        low, high = (_anchored(raw, count, channel.anchors[j]) for raw in worst_raw(channel.tables, j, face))
+        if _dominates(low, high):
+            sure = _sum(sure, low)
+        elif _dominates(high, low):
+            sure = _sum(sure, high)
+        else:
+            others.append((low, high))
+    return sure, others
+
+
+def _anchored(raw: Raw, count: int, anchor: float) -> Raw:
+    """Return the moments of ``count`` equal slopes as of one with anchor 1."""
+    return Raw(count * anchor**2 * raw.start, count * raw.own, count * anchor * raw.cross, count * raw.hull)
+
+
+def _added_up(total: Raw, design: BlockDesign) -> float:
+    """Return the figure of the intercept and of slopes that are added up in ``total``."""
+    return combined(total, design, 1.0) if design.p > 1 else total.start / design.weights[0]
+
+
+def _dominates(one: Raw, other: Raw) -> bool:
+    """Whether one figure is at least the other under every block design; both have the same start."""
+    return one.own >= other.own and one.cross >= other.cross and one.hull >= other.hull
+
+
+def _sum(one: Raw, other: Raw) -> Raw:
+    return Raw(one.start + other.start, one.own + other.own, one.cross + other.cross, one.hull + other.hull)
 
 
 def _distinct(channel: CQX) -> list[tuple[int, int]]:
