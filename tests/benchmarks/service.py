@@ -90,6 +90,11 @@ class Made:
                 messages(self._contract, first, n, seed=1), self.position, offsets=range(first, first + n)
             )
 
+    @property
+    def caught_up(self) -> bool:
+        """Always: what is made is always new."""
+        return True
+
     def lag(self) -> int:
         """Return what is left."""
         return self._most - self._next
