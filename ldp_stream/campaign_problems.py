@@ -64,9 +64,10 @@ def joint_problems(data: Mapping[str, Any]) -> list[str]:
         return problems
     epsilon, tau = _sound(_EPSILON, epsilon), _sound(_TAU, data.get("tau"))
     intervals = tuple(feature.axis(name).interval for name, feature in features.items())
-    one = tau[0] if isinstance(tau, tuple) else tau
+    levels = tau if isinstance(tau, tuple) else (0.5 if tau is None else tau,)
     try:
-        design.mechanism(1.0 if epsilon is None else epsilon, 0.5 if one is None else one, intervals)
+        for level in levels:
+            design.mechanism(1.0 if epsilon is None else epsilon, level, intervals)
     except ValueError as error:  # InvalidInput is one, and so is an integer with too many digits to be shown
         problems.append(f"channel: {error}")
     return problems

@@ -141,6 +141,16 @@ class Window:
         """Whether nothing is left out."""
         return self.fraction == 0 and self.count == 0
 
+    def averages(self, n: int) -> bool:
+        """Return whether the average of n events is one: whether they go beyond what is left out.
+
+        Examples
+        --------
+        >>> Window(0.1).averages(1), Window(count=11).averages(11), Window(count=11).averages(12)
+        (True, False, True)
+        """
+        return n > self.count
+
     def start(self, n: int) -> int:
         """Return how many events the window of n events leaves out.
 

@@ -92,6 +92,8 @@ def print_estimate(
     console.print(_table(estimate.simultaneous() if simultaneous else estimate, truth))
     if estimate.reason is not None:
         console.print(plain(f"No interval: {estimate.reason}."), soft_wrap=True)
+    if estimate.complete:
+        console.print("All planned reports are in; what comes more makes the last segments longer.")
     if estimate.note is not None:
         console.print(plain(f"Note: {estimate.note}."), style="bold red", soft_wrap=True)
     if not estimate.campaign.private:

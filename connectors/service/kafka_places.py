@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ...campaign import Campaign
-from ...errors import InvalidInput
+from ...errors import BrokerUnavailable, InvalidInput
 from ...reports import Parameters
 from ..kafka import KafkaSink, KafkaSource, KeyedValue
 from ..kafka_clients import Say, never, silent
@@ -83,9 +83,15 @@ class KafkaOutlet:
         self._rejected.write(KeyedValue(None, message) for message in packed)
 
     def tend(self) -> None:
-        """Send again the parameters and estimates that failed."""
+        """Send again parameters and estimates that failed; a topic that refuses does not stop the other."""
+        faults = []
         for sink in (self._parameters, self._estimates):
-            sink.tend()
+            try:
+                sink.tend()
+            except BrokerUnavailable as fault:
+                faults.append(fault)
+        if faults:
+            raise faults[0]
 
     def settle(self) -> None:
         """Return when the letters are stored."""

@@ -47,7 +47,6 @@ class Publisher:
     def publish(self) -> None:
         """Send the parameters of every partition with a new round, and the estimate if it is time."""
         now = self._clock()
-        self._outlet.tend()
         for server in self._state.servers:
             number, when = self._rounds.get(server.partition, (-1, now))
             current = server.round
@@ -57,6 +56,7 @@ class Publisher:
         if now >= self._next_estimate:
             self._next_estimate = now + self._settings.publish_seconds
             self.estimate()
+        self._outlet.tend()
 
     def estimate(self) -> None:
         """Send the estimate, if it has changed or was last sent ``repeat_seconds`` ago."""

@@ -227,8 +227,8 @@ class Chain:
 
     @property
     def averaged(self) -> int:
-        """How many iterates the average is made of."""
-        return self.n - self._left_out.start(self.n)
+        """How many iterates the average is made of; 0 before the first that is not left out."""
+        return self.n - self._left_out.start(self.n) if self._left_out.averages(self.n) else 0
 
     def mean(self) -> Array:
         """Return the average m_n over the window, shape (p,); the latest iterate while it is empty."""

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from river import linear_model, optim
 
 from ldp_stream import Aggregator, Campaign, PrivateQuantileRegressor, ReportBatch, Reporter
 from ldp_stream.channels.base import CategoryPayload
+from ldp_stream.channels.cqx import CQX
 
 from .harness import Row, fastest
 
@@ -38,17 +40,24 @@ def campaign() -> Campaign:
     )
 
 
+def cqx_of(contract: Campaign) -> CQX:
+    """Return the channel of a campaign that has the default kind."""
+    channel = contract.levels[0].mechanism
+    assert isinstance(channel, CQX)
+    return channel
+
+
 def random_batch(contract: Campaign, n: int, seed: int) -> ReportBatch:
     """Return n reports with uniform blocks and categories."""
     draw = np.random.default_rng(seed)
-    blocks, categories = contract.levels[0].mechanism.n_blocks, contract.levels[0].mechanism.categories(0)  # type: ignore[union-attr]
+    channel = cqx_of(contract)
     return ReportBatch(
         contract.digest_prefix,
         np.zeros(n, np.uint32),
         np.zeros(n, np.uint16),
         draw.integers(0, 256, (n, 16), np.uint8),
-        draw.integers(0, blocks, n).astype(np.uint32),
-        draw.integers(0, categories, n).astype(np.uint16),
+        draw.integers(0, channel.n_blocks, n).astype(np.uint32),
+        draw.integers(0, channel.categories(0), n).astype(np.uint16),
     )
 
 
@@ -102,11 +111,11 @@ def batches(count: int, rounds: int) -> list[Row]:
     few = max(count // 100, 100)
     small = batch[:few]
     objects = list(batch[: max(count // 10, 100)])
-    mechanism = contract.levels[0].mechanism
-    table = np.zeros((mechanism.n_blocks, 2, mechanism.p))  # type: ignore[union-attr]
+    mechanism = cqx_of(contract)
+    table = np.zeros((mechanism.n_blocks, 2, mechanism.p))
     for block in range(table.shape[0]):
         for category in range(2):
-            coordinates, values = mechanism.decode(CategoryPayload(block, category))  # type: ignore[arg-type]
+            coordinates, values = mechanism.decode(CategoryPayload(block, category))
             table[block, category, list(coordinates)] = values
     columns, things, loop = fastest(
         [
@@ -135,6 +144,38 @@ def batches(count: int, rounds: int) -> list[Row]:
             plain,
             ratio=0.1,
         ),
+    ]
+
+
+def trees(count: int, rounds: int) -> list[Row]:
+    """``ingest_many`` of columns into many chains against one."""
+    contract = campaign()
+    kinds = {
+        "dc, 20 chains": {"kind": "dc", "chains": 20},
+        "higrad, 4 leaves": {"kind": "higrad", "horizon": count},
+    }
+    contracts = [contract, *(contract.model_copy(update={"inference": kind}) for kind in kinds.values())]
+    draw = np.random.default_rng(7)
+    given = []
+    for each in contracts:
+        batch = random_batch(each, count, seed=2)
+        batch.chain[:] = draw.integers(0, each.chains, count)
+        given.append(batch)
+
+    def fold(place: int) -> Callable[[], None]:
+        return lambda: Aggregator(contracts[place]).ingest_many(given[place])
+
+    one, *others = fastest([fold(place) for place in range(len(contracts))], rounds)
+    return [
+        Row.of(
+            f"ingest_many in columns, {name}",
+            "us",
+            seconds / count * MICRO,
+            "sn, one chain",
+            one / count * MICRO,
+            ratio=1.5,
+        )
+        for name, seconds in zip(kinds, others, strict=True)
     ]
 
 
@@ -196,6 +237,7 @@ def rows(scale: float = 1.0) -> list[Row]:
     return [
         single_reports(size(20_000), repeats),
         *batches(size(1_000_000), repeats),
+        *trees(size(1_000_000), repeats),
         device(size(5_000), repeats),
         *memory(size(100_000), size(10_000_000)),
     ]

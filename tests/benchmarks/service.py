@@ -35,7 +35,7 @@ from ldp_stream.connectors.service.state import ServiceState
 from ldp_stream.connectors.service.tokens import CountedTokens
 
 from .harness import Row
-from .quantile import campaign
+from .quantile import campaign, cqx_of
 
 __all__ = ["rows"]
 
@@ -59,8 +59,8 @@ def messages(contract: Campaign, first: int, n: int, seed: int) -> list[bytes]:
     found["digest"] = np.void(bytes.fromhex(contract.digest_prefix))
     found["round"] = rounds[:n]
     found["token"] = np.frombuffer(draw.bytes(16 * n), "V16")
-    found["block"] = draw.integers(0, contract.levels[0].mechanism.n_blocks, n)  # type: ignore[union-attr]
-    found["category"] = draw.integers(0, contract.levels[0].mechanism.categories(0), n)  # type: ignore[union-attr]
+    found["block"] = draw.integers(0, cqx_of(contract).n_blocks, n)
+    found["category"] = draw.integers(0, cqx_of(contract).categories(0), n)
     return [row.tobytes() for row in found]
 
 

@@ -25,7 +25,7 @@ def test_every_benchmark_runs_at_a_small_size(broker: Reachable, tmp_path: Path)
     harness.show(rows)
     harness.write(rows, tmp_path / "bench.json")
     written = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
-    assert len(written) == 13
+    assert len(written) == 15
     for row in written:
         assert set(row) == {
             "name",

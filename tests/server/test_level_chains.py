@@ -11,6 +11,7 @@ from scipy import stats
 
 from ldp_stream import Aggregator, Campaign, Reporter
 from ldp_stream.errors import InvalidInput
+from ldp_stream.inference.higrad import HiGradAverage
 from ldp_stream.report_batch import ReportBatch
 from tests.server import naive
 from tests.server.streams import campaign, feed, reports
@@ -145,6 +146,33 @@ def test_early_answers_say_why() -> None:
                 assert estimate.reason is not None
                 assert estimate.reason.startswith("too early: ")
                 assert not any(interval.bounded for interval in estimate.values())
+
+
+def test_higrad_averages_nothing_before_the_start_is_forgotten() -> None:
+    """Segments that lie before that count have no part in the average, however many reports follow."""
+    settling = math.ceil(campaign(epsilon=1.0).levels[0].settling)
+    inner = int(0.45 * settling)  # the first two levels lie before it, and part of each leaf
+    of = campaign(
+        inference={"kind": "higrad", "branching": [2, 2], "segments": [inner, inner, 2 * settling]},
+        rounds={"stability": 0},
+        epsilon=1.0,
+    )
+    (level,) = of.levels
+    server = Aggregator(of)
+    batch = spread(of, 12 * settling, seed=9)
+    for stop in (inner - 9, 3 * inner - 99, 3 * inner + int(0.2 * settling)):
+        server.ingest_many(batch[server.n_reports : stop])
+        reason = server.estimate().reason
+        assert reason is not None
+        assert reason.startswith("too early: ")
+    server.ingest_many(batch[server.n_reports :])
+    leaves = server._own.levels[0].leaves()
+    average = server.estimate().average
+    assert isinstance(average, HiGradAverage)
+    averaged = [chain.n - of.window(level, 2).start(chain.n) for chain in leaves]
+    assert average.information == pytest.approx(sum(averaged))
+    means = np.array([chain.mean() for chain in leaves])
+    np.testing.assert_allclose(average.mean, np.average(means, axis=0, weights=averaged), rtol=1e-10)
 
 
 def test_higrad_says_when_it_is_complete_and_goes_on() -> None:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from ldp_stream.connectors.base import MessageBatch
 from ldp_stream.connectors.checkpoints import FileCheckpoint
 from ldp_stream.connectors.kafka import KafkaSource
@@ -163,21 +165,29 @@ def test_a_message_of_any_size_that_is_no_report_is_a_dead_letter(
     assert found == dict(enumerate(junk))
 
 
+@pytest.mark.parametrize("refusing", ["parameters", "estimates"])
 def test_a_topic_that_refuses_what_is_published_is_said(
-    broker: Reachable, unique_name: str, tmp_path: Path
+    broker: Reachable, unique_name: str, tmp_path: Path, refusing: str
 ) -> None:
-    """Parameters that Kafka does not take are an error on the log, and reports count all the same."""
+    """What a topic does not take is an error on the log; the other goes on, and reports count the same."""
     topics = Topics.of(campaign(name=unique_name))
     settings = settings_of(broker.bootstrap)
-    make_topic(settings, topics.parameters, max_message_bytes="50", cleanup_policy="compact")
+    refused = getattr(topics, refusing)
+    make_topic(settings, refused, max_message_bytes="50", cleanup_policy="compact")
     stand = Stand(tmp_path, broker.bootstrap, unique_name)
-    (good,) = honest_log(stand.campaign, 20)
-    send(settings, topics.reports, good)
+    (good,) = honest_log(stand.campaign, 500)
+    send(settings, topics.reports, good[:250])
     with stand.serve() as service:
-        assert topics.parameters in service.says("ERROR: not published")
-        stand.caught_up(20)
+        assert refused in service.says("ERROR: not published")
+        send(settings, topics.reports, good[250:])
+        stand.caught_up(500)
+        if refusing == "parameters":
+            wait_for(lambda: stand.estimate()["n_reports"] == 500)
+        else:
+            plain = plain_fold(stand.campaign, stand.log(), HORIZON).server
+            newest = plain.parameters().model_dump(mode="json")
+            wait_for(lambda: stand.newest(topics.parameters) == newest)
         assert service.stop() == 0
-    assert stand.estimate()["n_reports"] == 20
 
 
 def test_a_second_service_without_a_partition_publishes_nothing(
