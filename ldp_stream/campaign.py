@@ -255,10 +255,15 @@ class Campaign(Section):
         """Number of coefficients of a level, the intercept included."""
         return len(self.features) + 1
 
+    @property
+    def trees(self) -> int:
+        """Trees of chains that share the reports: one for each quantile level in each partition."""
+        return len(self.levels) * self.partitions
+
     @cached_property
     def tree(self) -> ChainTree:
         """The tree of the chains of one level in one partition."""
-        return self.inference.tree(self.partitions)
+        return self.inference.tree(self.trees)
 
     def window(self, level: QuantileLevel, depth: int) -> Window:
         """Return which events a chain at a depth of the tree leaves out of its average.
@@ -268,7 +273,7 @@ class Campaign(Section):
         """
         if not isinstance(self.inference, HiGrad):
             return Window(fraction=self.burn_in)
-        planned = self.inference.planned(self.partitions)
+        planned = self.inference.planned(self.trees)
         left_out = max(self.burn_in * sum(planned), min(level.settling, _FOREVER))
         return Window(count=max(0, ceil(left_out) - self.tree.events_before(depth)))
 

@@ -253,9 +253,9 @@ class SelfNormalized(Section):
 
     kind: Literal["sn"] = "sn"
 
-    def tree(self, partitions: int) -> ChainTree:
-        """Return the tree of a partition's chains."""
-        del partitions
+    def tree(self, trees: int) -> ChainTree:
+        """Return the tree of a quantile level in a partition; ``trees`` of them share the reports."""
+        del trees
         return ChainTree()
 
 
@@ -265,9 +265,9 @@ class DivideAndConquer(Section):
     kind: Literal["dc"] = "dc"
     chains: Annotated[Whole, Field(ge=2, le=_MOST_CHAINS)]
 
-    def tree(self, partitions: int) -> ChainTree:
-        """Return the tree of a partition's chains: leaves under a root that folds nothing."""
-        del partitions
+    def tree(self, trees: int) -> ChainTree:
+        """Return the tree of the chains of a level in a partition: leaves under a root that folds nothing."""
+        del trees
         return ChainTree((self.chains,), (0,))
 
 
@@ -277,8 +277,8 @@ _Branching = Annotated[tuple[Annotated[Whole, Field(ge=2, le=64)], ...], Field(m
 class HiGrad(Section):
     """Confidence sets from a tree of chains (HiGrad).
 
-    Either ``segments``, the reports n_0..n_L that each node of level l folds in each partition, or
-    ``horizon``, the reports of the whole campaign, and ``ratio``, n_{l+1}/n_l.
+    Either ``segments``, the reports n_0..n_L that each node of level l folds, of each quantile level in each
+    partition, or ``horizon``, the reports of the whole campaign, and ``ratio``, n_{l+1}/n_l.
     """
 
     kind: Literal["higrad"] = "higrad"
@@ -304,19 +304,19 @@ class HiGrad(Section):
             )
         return self
 
-    def planned(self, partitions: int) -> tuple[int, ...]:
-        """Return n_0..n_L of each partition."""
+    def planned(self, trees: int) -> tuple[int, ...]:
+        """Return n_0..n_L of each of the trees that share the reports."""
         if self.segments is not None:
             return self.segments
         assert self.horizon is not None
         ratio = 2.0 if self.ratio is None else self.ratio
         widths = [prod(self.branching[:level]) for level in range(len(self.branching) + 1)]
-        share = self.horizon / partitions / sum(width * ratio**level for level, width in enumerate(widths))
+        share = self.horizon / trees / sum(width * ratio**level for level, width in enumerate(widths))
         return tuple(max(1, floor(share * ratio**level)) for level in range(len(widths)))
 
-    def tree(self, partitions: int) -> ChainTree:
-        """Return the tree of a partition's chains."""
-        return ChainTree(self.branching, self.planned(partitions)[:-1])
+    def tree(self, trees: int) -> ChainTree:
+        """Return the tree of a quantile level in a partition; ``trees`` of them share the reports."""
+        return ChainTree(self.branching, self.planned(trees)[:-1])
 
 
 Inference = Annotated[SelfNormalized | DivideAndConquer | HiGrad, Field(discriminator="kind")]

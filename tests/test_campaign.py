@@ -684,6 +684,8 @@ def test_a_horizon_is_cut_into_segments() -> None:
     assert HiGrad(branching=(3,), horizon=100, ratio=1.0).planned(1) == (25, 25)
     assert HiGrad(horizon=1).planned(4) == (1, 1, 1)
     assert HiGrad(segments=(7, 8, 9)).planned(3) == (7, 8, 9)
+    shared = _campaign(tau=[0.2, 0.8], partitions=5, inference={"kind": "higrad", "horizon": 1_050_000})
+    assert shared.tree.segments == plan.planned(1)[:2]
     assert HiGrad(segments=(7, 8, 9)).tree(3) == ChainTree((2, 2), (7, 8))
 
 

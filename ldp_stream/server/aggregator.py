@@ -275,7 +275,7 @@ class Aggregator:
         """Return whether every leaf has the reports it was planned for; None without a plan."""
         if not isinstance(self.campaign.inference, HiGrad):
             return None
-        planned = self.campaign.inference.planned(self.campaign.partitions)[-1]
+        planned = self.campaign.inference.planned(self.campaign.trees)[-1]
         leaves = [chain for part in parts for chain in part.leaves()]
         whole = len(leaves) == self.campaign.partitions * self.campaign.tree.leaves
         return whole and all(chain.n >= planned for chain in leaves)
