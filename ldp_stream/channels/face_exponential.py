@@ -21,6 +21,9 @@ e^((1 - 2^-40) eps/2) but for the floors, whose relative errors are below 2^-126
 2^(B - eps); for d < 100 and eps >= 1e-9, the least that is allowed, 2^-40 eps/2 is more than all of them. A
 weight and the sum of weights change by at most e^(eps/2) each: the report is eps-LDP, exactly. An epsilon
 above 256 is replaced by 256, which protects more.
+
+How many random bits a draw takes, and so how long, depends on the record: who can time the device may learn
+of it. It is a channel for comparison.
 """
 
 from __future__ import annotations
