@@ -36,6 +36,7 @@ from .snapshot import pack, unpack
 __all__ = ["Aggregator"]
 
 _PIECE = 4 * BLOCK  # reports decoded at once: their gradients stay in the processor's cache
+_MOST_PIECES = 16
 _ONE_BY_ONE = 16  # reports up to here are folded faster without arrays
 
 
@@ -173,8 +174,9 @@ class Aggregator:
         own = self._own
         own.check_chains(reports.chain)
         self._decoder.check(reports)
-        for start in range(0, len(reports), _PIECE):
-            piece = reports[start : start + _PIECE]
+        size = _PIECE * min(self._n_chains, _MOST_PIECES)  # so that each chain has whole blocks of it
+        for start in range(0, len(reports), size):
+            piece = reports[start : start + size]
             own.extend(piece.chain, self._decoder.decode(piece))
 
     def outside(self, reports: ReportBatch) -> NDArray[np.bool_]:

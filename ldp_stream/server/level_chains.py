@@ -142,6 +142,8 @@ def by_number(numbers: Integers, rows: NDArray[T]) -> Iterator[tuple[int, NDArra
             yield int(first), rows
         return
     order = np.argsort(numbers, kind="stable")
-    found, starts = np.unique(numbers[order], return_index=True)
-    for number, part in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+    ordered = numbers[order]
+    starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    found = ordered[[0, *starts]].tolist()
+    for number, part in zip(found, np.split(order, starts), strict=True):
         yield number, rows[part]

@@ -87,7 +87,7 @@ class Partition:
         self._fold(chain[split:], gradients[split:])
 
     def _fold(self, chain: NDArray[np.uint16], gradients: Array) -> None:
-        if self._n_chains == 1:
+        if len(self.levels) == 1:
             self.levels[0].extend(chain, gradients)
         else:
             level, leaf = np.divmod(chain, self._leaves)
